@@ -119,7 +119,8 @@ inline double farthest(const std::vector<double>& a, const std::vector<double>& 
   return worst;
 }
 
-/// The cases of papers_networks.cc.
+/// The cases of papers_networks.cc, and of papers_moe.cc.
 void papers_networks(Bench& b);
+void papers_moe(Bench& b);
 
 }  // namespace bench

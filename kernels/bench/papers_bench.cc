@@ -1,6 +1,7 @@
 // Kernels that papers describe, each in turns with the straightforward way to do the same where there is one.
 //
-//   papers_bench [NAME]      only cases whose names begin so; networks: those of papers_networks.cc, which are left out where nothing is named
+//   papers_bench [NAME]      only cases whose names begin so; networks: those of papers_networks.cc, which are left out where nothing is named, as
+//                          is that of papers_moe.cc, moe
 //
 // One CSV row a case: name,size,ours_us,rival,rival_us,rate. The rate, in words, is ours. Operands are the same in every replay, and what fits in L2 is
 // there. Results are compared with the rival's; a row that was not right is preceded by a line that says so, which bench/report refuses. Energy is what
@@ -138,4 +139,5 @@ int main(int argc, char** argv) {
   std::printf("# %s; columns: name,size,ours_us,rival,rival_us,rate\n", prop.name);
   if (!networks) log_bessel(b), spin_glasses(b), trees(b);
   if (argc > 1) bench::papers_networks(b);
+  if (argc > 1 && !networks) bench::papers_moe(b);
 }

@@ -2,6 +2,7 @@
 #include "papers_peers.h"
 
 #include "../src/philox.cuh"
+#include "../src/vectors.cuh"
 
 namespace bench {
 namespace {
@@ -71,6 +72,39 @@ __global__ void split_by_thread(double* gain, int32_t* bin, const float* sums, c
   gain[h] = best, bin[h] = where;
 }
 
+using Eight = orrery::kernels::Pack<__nv_bfloat16>;
+
+__global__ void gate(__nv_bfloat16* out, const __nv_bfloat16* in, int64_t rows, int64_t inner) {
+  const int64_t i = (blockIdx.x * int64_t(blockDim.x) + threadIdx.x) * 8, row = i / inner, column = i - row * inner;
+  if (row >= rows) return;
+  const __nv_bfloat16* const from = in + row * 2 * inner + column;
+  const Eight g = orrery::kernels::load_whole(from), up = orrery::kernels::load_whole(from + inner);
+  Eight v;
+#pragma unroll
+  for (int c = 0; c < 8; c++) {
+    const float x = __bfloat162float(g.v[c]);
+    v.v[c] = __float2bfloat16_rn(x / (1.f + __expf(-x)) * __bfloat162float(up.v[c]));
+  }
+  orrery::kernels::store_whole(out + i, v);
+}
+
+__global__ void combine(__nv_bfloat16* out, const __nv_bfloat16* y, const int32_t* token_rows, const float* weights, int64_t tokens, int top_k, int64_t hidden) {
+  const int64_t i = (blockIdx.x * int64_t(blockDim.x) + threadIdx.x) * 8, token = i / hidden, column = i - token * hidden;
+  if (token >= tokens) return;
+  float sum[8] = {};
+#pragma unroll 8
+  for (int k = 0; k < top_k; k++) {
+    const Eight v = orrery::kernels::load_whole(y + int64_t(token_rows[token * top_k + k]) * hidden + column);
+    const float w = weights[token * top_k + k];
+#pragma unroll
+    for (int c = 0; c < 8; c++) sum[c] = fmaf(w, __bfloat162float(v.v[c]), sum[c]);
+  }
+  Eight v;
+#pragma unroll
+  for (int c = 0; c < 8; c++) v.v[c] = __float2bfloat16_rn(sum[c]);
+  orrery::kernels::store_whole(out + i, v);
+}
+
 unsigned blocks(int64_t n) { return unsigned((n + 255) / 256); }
 
 }  // namespace
@@ -86,6 +120,13 @@ void histograms_in_memory(float* sums, uint32_t* counts, const uint8_t* bins, co
 }
 void splits_by_threads(double* gain, int32_t* bin, const float* sums, const uint32_t* counts, int nodes, int features, int bin_count, int outputs, double l2, cudaStream_t stream) {
   split_by_thread<<<blocks(int64_t(nodes) * features), 256, 0, stream>>>(gain, bin, sums, counts, nodes * features, bin_count, outputs, l2);
+}
+
+void gate_rows(void* out, const void* in, int64_t rows, int64_t inner, cudaStream_t stream) {
+  gate<<<blocks(rows * inner / 8), 256, 0, stream>>>(static_cast<__nv_bfloat16*>(out), static_cast<const __nv_bfloat16*>(in), rows, inner);
+}
+void combine_rows(void* out, const void* y, const int32_t* token_rows, const float* weights, int64_t tokens, int64_t top_k, int64_t hidden, cudaStream_t stream) {
+  combine<<<blocks(tokens * hidden / 8), 256, 0, stream>>>(static_cast<__nv_bfloat16*>(out), static_cast<const __nv_bfloat16*>(y), token_rows, weights, tokens, int(top_k), hidden);
 }
 
 }  // namespace bench

@@ -19,4 +19,9 @@ void histograms_in_memory(float* sums, uint32_t* counts, const uint8_t* bins, co
 /// The best split of each node and feature by a thread that goes over its bins: gain and bin.
 void splits_by_threads(double* gain, int32_t* bin, const float* sums, const uint32_t* counts, int nodes, int features, int bin_count, int outputs, double l2, cudaStream_t stream);
 
+/// out = silu(gate) * up of rows of 2 * inner, gate first; rows x inner. bf16, inner a multiple of 8.
+void gate_rows(void* out, const void* in, int64_t rows, int64_t inner, cudaStream_t stream);
+/// out[t] = the sum over k of weights[t][k] * y[token_rows[t][k]]. bf16, hidden a multiple of 8.
+void combine_rows(void* out, const void* y, const int32_t* token_rows, const float* weights, int64_t tokens, int64_t top_k, int64_t hidden, cudaStream_t stream);
+
 }  // namespace bench

@@ -27,6 +27,7 @@ for table in near near_sigmoid near_192 near_256; do run attention_$table "$buil
 run kv_votes "$build/kernels_attention_bench" votes
 run papers "$build/kernels_papers_bench"
 run papers_networks "$build/kernels_papers_bench" networks
+run papers_moe "$build/kernels_papers_bench" moe
 if python3 -c 'import torch' 2> /dev/null; then
   run papers_peers python3 "$here/papers_peers.py"  # the rival's column of conv_grouped
   python3 "$here/peers.py" "$build/libkernels_peers_shared.so" --out "$out" attention attention_fp8 backward varlen grouped block_scaled sparse || fault peers

@@ -12,6 +12,7 @@
 
 #include "arguments.h"
 #include "gemm.h"
+#include "group_range.cuh"
 #include "tensor_map.h"
 
 namespace orrery::kernels {
@@ -20,19 +21,16 @@ namespace {
 /// The list of tiles, walked forward.
 template <class Tile>
 struct GroupCursor {
-  int group = 0, begin = 0, end, first = 0, tiles_m;  // the group's rows, the number of its first tile
-  __device__ __forceinline__ explicit GroupCursor(const GemmParams& p) { enter(p); }
-  __device__ __forceinline__ void enter(const GemmParams& p) {
-    end = max(begin, min(__ldg(p.group_ends + group), p.e.m));  // a wrong list must not reach outside D
-    tiles_m = (end - begin + Tile::kTileM - 1) / Tile::kTileM;
-  }
+  GroupRange rows;
+  int first = 0, tiles_m;  // the number of the group's first tile
+  __device__ __forceinline__ explicit GroupCursor(const GemmParams& p) : rows(p), tiles_m(rows.tiles(Tile::kTileM)) {}
   /// Moves to tile t, no earlier than the last; false: there is none.
   __device__ __forceinline__ bool seek(const GemmParams& p, int t) {
     while (t >= first + tiles_m * p.tiles_n) {
       first += tiles_m * p.tiles_n;
-      begin = end;
-      if (++group >= p.groups) return false;
-      enter(p);
+      rows.next(p);
+      if (rows.group >= p.groups) return false;
+      tiles_m = rows.tiles(Tile::kTileM);
     }
     return true;
   }
@@ -48,7 +46,7 @@ __device__ __forceinline__ void produce_groups(const GemmParams& p, const Cluste
   GroupCursor<Tile> cursor(p);
   for (int t = blockIdx.x; cursor.seek(p, t); t += gridDim.x) {
     const int2 tile = cursor.at(t);
-    const int row0 = cursor.begin + tile.x * Tile::kTileM, row_b = cursor.group * p.e.n + tile.y * Tile::kTileN;
+    const int row0 = cursor.rows.begin + tile.x * Tile::kTileM, row_b = cursor.rows.group * p.e.n + tile.y * Tile::kTileN;
     load_steps<Tile, kPart>(load, ring, turns, row0, row_b, 0, p.k_steps);
   }
 }
@@ -69,8 +67,8 @@ __device__ __forceinline__ void consume_groups(const GemmParams& p, const Cluste
     multiply_any(release, shared.ring, count, p.k_steps, group_row, acc, BlockScales<Tile>(), [&] {
       if (kPingPong && threadIdx.x % 32 == 0) ptx::mbarrier_arrive(shared.turn + (group ^ 1) * 8);
     });
-    store_tile<Tile::kBlocks, Tile::kTileN, false, true>(p, acc, staging, cursor.begin + tile.x * Tile::kTileM + group_row,
-                                                  tile.y * Tile::kTileN, cursor.end);
+    store_tile<Tile::kBlocks, Tile::kTileN, false, true>(p, acc, staging, cursor.rows.begin + tile.x * Tile::kTileM + group_row,
+                                                  tile.y * Tile::kTileN, cursor.rows.end);
     count += kPingPong ? 2 * p.k_steps : p.k_steps;
     use++;
   }

@@ -224,6 +224,22 @@ __device__ __forceinline__ void fence_proxy_async_shared() {
   asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 }
 
+/// Orders this thread's ordinary accesses to global memory and those of the async proxy, both ways.
+__device__ __forceinline__ void fence_proxy_async_global() { asm volatile("fence.proxy.async.global;" ::: "memory"); }
+
+// --- words that blocks of a launch count in ---------------------------------------------------------------
+
+/// Adds `add`, for one of the lanes that `tell`, after all that it has seen done: no branch, at whose end a warp would have to meet.
+__device__ __forceinline__ void red_release_if(unsigned* p, unsigned add, bool tell) {
+  asm volatile("{ .reg .pred p;\n\tsetp.ne.b32 p, %2, 0;\n\t@p red.release.gpu.global.add.u32 [%0], %1; }" ::"l"(p), "r"(add), "r"(int(tell)) : "memory");
+}
+/// Until the word is at least `count`; what was done before it got there can be seen then.
+__device__ __forceinline__ void await_count(const unsigned* p, unsigned count) {
+  unsigned seen;
+  do asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(seen) : "l"(p) : "memory");
+  while (seen < count);
+}
+
 // --- cluster --------------------------------------------------------------------------------------------
 
 __device__ __forceinline__ uint32_t cluster_ctarank() {

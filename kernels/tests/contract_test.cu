@@ -444,6 +444,22 @@ void networks() {
              {{"images", NUM(g.images), 2, bad}, {"height", NUM(g.height), 5, bad}, {"width", NUM(g.width), 9, bad}, {"channels", NUM(g.channels), 16, {-8, 12, 20, kHuge, kMost}}, {"group", NUM(g.group), 4, {-1, 0, 3, 128}},
               {"stride", NUM(g.stride), 1, {-1, 0, 3}}, {"dtype", NUM(g.dtype), int64_t(DType::kBF16), {int64_t(DType::kF32), int64_t(DType::kE4M3), 200}}});
   }
+  {
+    MoeArgs g;
+    g.tokens = 5, g.rows = 10, g.hidden = 64, g.inner = 24, g.groups = 3, g.top_k = 2;
+    const int64_t workspace = int64_t(moe_workspace(g));
+    contract("moe", CALL(moe(g, nullptr)),
+             {{"out.data", SET(g.out.data), 2, (4 * 72 + 64) * 2, W}, {"group_ends", SET(g.group_ends), 4, 12, R}, {"x.data", SET(g.x.data), 16, 10 * 64 * 2, R}, {"w1", SET(g.w1), 16, 3 * 48 * 64 * 2, R}, {"w2", SET(g.w2), 16, 3 * 64 * 24 * 2, R},
+              {"token_rows", SET(g.token_rows), 4, 40, R}, {"token_weights", SET(g.token_weights), 4, 40, N}, {"workspace", SET(g.workspace), 256, workspace, WS}},
+             {{"tokens", NUM(g.tokens), 5, bad}, {"rows", NUM(g.rows), 10, {-1, kHuge, kMost, int64_t(1) << 24}}, {"hidden", NUM(g.hidden), 64, {-1, 0, kHuge, kMost}, "groups"}, {"inner", NUM(g.inner), 24, {-1, 0, kHuge, kMost}, "groups"},
+              {"groups", NUM(g.groups), 3, {-1, 0x7fffffff}}, {"x strides", NUM(g.x.row_stride), 64, {-1, 56, 68, kHuge, kMost}}, {"w1_stride", NUM(g.w1_stride), 64, {-1, 56, 68, kHuge, kMost}}, {"w2_stride", NUM(g.w2_stride), 24, {-1, 16, 28, kHuge, kMost}},
+              {"top_k", NUM(g.top_k), 2, {-1, 0, 33, kMost}}, {"out strides", NUM(g.out.row_stride), 72, {-1, 63, kHuge, kMost}}, {"activation", NUM(g.activation), 0, {4, 255}}});
+    for (DType t : {DType::kF32, DType::kE4M3, DType(200)}) {
+      g.x.dtype = t, NAMES(moe(g, nullptr), "x.dtype");
+      g.x.dtype = DType::kBF16, g.out.dtype = t == DType::kF32 ? DType::kI8 : t, NAMES(moe(g, nullptr), "out.dtype");
+      g.out.dtype = DType::kBF16;
+    }
+  }
 }
 
 }  // namespace

@@ -500,4 +500,31 @@ struct GroupedConvArgs {
 };
 Status conv_grouped(const GroupedConvArgs& args, cudaStream_t stream);
 
+/// The experts of a mixture in one launch, once tokens have been routed: the row i of a token at an expert g is y[i] = act(x[i] w1[g]') w2[g]', or
+/// with a gate (act(x[i] gate[g]') * (x[i] up[g]')) w2[g]', and out[t] the sum of y over the rows of token t, each times its weight, in the order in which
+/// they are named. Sums are f32; what lies between the products, and y, is rounded to the type of x. The same bits every time.
+/// (FlashMoE, arXiv 2506.04667, on one GPU: tiles of all three steps are tasks of a queue that resident blocks take them from.)
+struct MoeArgs {
+  int64_t tokens = 0, rows = 0, hidden = 0, inner = 0;  // rows: of x, all experts; hidden and inner: at least 1
+  int groups = 0;                      // experts
+  const int32_t* group_ends = nullptr; // device, [groups]: as in GroupedGemmArgs; a group may be empty
+  ConstMatrix x;                       // rows x hidden, unit stride along hidden, f16 or bf16: a token once for each of its experts, as gather_rows leaves it
+  const void* w1 = nullptr;            // groups x inner x hidden, or groups x (gate, up) x inner x hidden; rows of w1_stride elements, dense over groups
+  int64_t w1_stride = 0;
+  const void* w2 = nullptr;            // groups x hidden x inner, rows of w2_stride elements, dense over groups
+  int64_t w2_stride = 0;
+  Activation activation = Activation::kSilu;
+  bool gated = true;
+  int64_t top_k = 0;                   // rows that a token can have, 1 to 32
+  const int32_t* token_rows = nullptr; // device, tokens x top_k: the rows of each token; those outside of all groups add nothing
+  const float* token_weights = nullptr;  // device, tokens x top_k; null: 1 each
+  Matrix out;                          // tokens x hidden, unit stride along hidden; f16, bf16 or f32
+  // moe_workspace(args) bytes, 256-byte aligned, of which the first 2^20 are zeroed once before their first use; not shared by calls that may run at the
+  // same time. Calls of any sizes may follow each other.
+  void* workspace = nullptr;
+};
+/// x, w1 and w2 of one type, 16-byte aligned with strides of a multiple of 16 bytes; rows / 128 + groups at most 2^17.
+size_t moe_workspace(const MoeArgs& args);
+Status moe(const MoeArgs& args, cudaStream_t stream);
+
 }  // namespace orrery::kernels
