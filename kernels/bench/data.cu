@@ -11,12 +11,12 @@ using orrery::kernels::DType;
 
 namespace {
 
-__global__ void fill(void* p, int64_t n, DType t, uint32_t seed) {
+__global__ void fill(void* p, int64_t n, DType t, uint32_t seed, float scale) {
   for (int64_t i = blockIdx.x * int64_t(blockDim.x) + threadIdx.x; i < n; i += int64_t(gridDim.x) * blockDim.x) {
     uint32_t h = uint32_t(i) * 2654435761u ^ seed;
     h ^= h >> 16, h *= 0x85ebca6bu, h ^= h >> 13, h *= 0xc2b2ae35u, h ^= h >> 16;
     const float u = (float(h & 0xffff) + 0.5f) / 65536.f, v = float(h >> 16) / 65536.f;
-    const float x = sqrtf(-2.f * logf(u)) * cospif(2.f * v);  // normal, mean 0, variance 1
+    const float x = scale * (sqrtf(-2.f * logf(u)) * cospif(2.f * v));  // normal, mean 0, variance 1
     if (t == DType::kBF16) static_cast<__nv_bfloat16*>(p)[i] = __float2bfloat16(x);
     else if (t == DType::kF16) static_cast<__half*>(p)[i] = __float2half(x);
     else if (t == DType::kI8) static_cast<int8_t*>(p)[i] = int8_t(rintf(fminf(127.f, fmaxf(-127.f, 30.f * x))));
@@ -63,8 +63,8 @@ __global__ void to_float(float* out, const int32_t* in, int64_t n) {
 
 }  // namespace
 
-void fill_normal(void* p, int64_t n, DType t, uint32_t seed, cudaStream_t stream) {
-  fill<<<1024, 256, 0, stream>>>(p, n, t, seed);
+void fill_normal(void* p, int64_t n, DType t, uint32_t seed, cudaStream_t stream, float scale) {
+  fill<<<1024, 256, 0, stream>>>(p, n, t, seed, scale);
 }
 
 void widen_int4(void* out, const void* words, const void* scales, int64_t n, int64_t k, DType t, cudaStream_t stream) {

@@ -6,8 +6,8 @@
 
 namespace bench {
 
-/// n normal values (mean 0, variance 1).
-void fill_normal(void* p, int64_t n, orrery::kernels::DType t, uint32_t seed, cudaStream_t stream);
+/// n normal values (mean 0, variance 1), times `scale`.
+void fill_normal(void* p, int64_t n, orrery::kernels::DType t, uint32_t seed, cudaStream_t stream, float scale = 1.f);
 
 /// n x k elements of `t` (f16 or bf16) from int4 words and scales as quantize_int4 leaves them.
 void widen_int4(void* out, const void* words, const void* scales, int64_t n, int64_t k, orrery::kernels::DType t, cudaStream_t stream);

@@ -1,6 +1,7 @@
 // A mixture of experts in one launch (moe) in turns with one launch a step: gemm_grouped, the activation, gemm_grouped, the weighted sums.
 //
-// Two models' layers, tokens dealt to experts at random without favour; operands are normal numbers, the same in every replay, but weights of a layer are more than L2 holds.
+// Two models' layers, tokens dealt to experts at random without favour. Operands are normal numbers, the same in every replay; weights are scaled as a model's, so that
+// what comes before the activation has variance 1: where its exponentials overflow, divisions take the slow way. Weights of a layer are more than L2 holds.
 #include <algorithm>
 #include <numeric>
 #include <random>
@@ -88,8 +89,8 @@ void papers_moe(Bench& b) {
   for (const Layer& l : {Layer{"128 experts top 8 2048x768", 128, 8, 2048, 768}, Layer{"8 experts top 2 4096x14336", 8, 2, 4096, 14336}}) {
     const int64_t count = l.experts * l.inner * l.hidden;
     uint16_t *const w1 = b.memory<uint16_t>(size_t(count * 2)), *const w2 = b.memory<uint16_t>(size_t(count));
-    fill_normal(w1, count * 2, DType::kBF16, 2, b.stream());
-    fill_normal(w2, count, DType::kBF16, 3, b.stream());
+    fill_normal(w1, count * 2, DType::kBF16, 2, b.stream(), float(1 / std::sqrt(double(l.hidden))));
+    fill_normal(w2, count, DType::kBF16, 3, b.stream(), float(1 / std::sqrt(double(l.inner))));
     for (int64_t tokens : {16, 256, 4096, 16384}) layer(b, l, w1, w2, tokens);
     BENCH_OK(cudaFree(w1));
     BENCH_OK(cudaFree(w2));

@@ -1,17 +1,16 @@
 // A mixture of experts in one launch: both products of every expert, the activation between them, and the weighted sum of each token's experts.
 //
-// Tiles of 128 x 256 are tasks, and so are pieces of the sums; moe_tasks.cuh has their order and why nobody waits for ever. A block has the frame of the other products:
+// Tiles are tasks, and so are pieces of the sums; moe_tasks.cuh has their order and why nobody waits for ever. A block has the frame of the other products
+// (gemm_persistent.cuh): ping-pong in tiles of 128 x 128, or two warpgroups that share tiles of 128 x 256.
 //
 //   producer of A  waits until the tiles of the first product that one of the second needs have been counted, then loads as ever
 //   producer of B  weights: never waits for anything but a free stage, so that memory is busy across the border of two products
 //   scheduler      takes tasks
-//   consumers      two warpgroups with 64 rows of a tile each. With a gate the 256 columns of the first product are 128 of the gate and the same ones of
-//                  what it opens, so that a thread has both of an element, and a tile leaves 128 columns.
+//   consumers      with a gate one half of a tile's columns of the first product are the gate's and the others the same ones of what it opens, so that a thread has
+//                  both of an element
 //
 // Between the products: a consumer warp that has stored its part of a tile of the first one counts (red.release) in the word of the tile's rows, and whoever loads
 // these rows has seen all columns counted (ld.acquire). Stores by the copy engine have been waited for by then; ordinary ones are told to it by a proxy fence at both ends.
-// As a store takes its time, it is counted only when the next tile's products have been issued; not where that tile needs a group at or behind ours: by that a
-// warp never holds back what is waited for, as a tile whose count it holds back comes behind all that it waits for meanwhile.
 //
 // Not here: routing (top_k, sort_u32, gather_rows), experts on other GPUs, e4m3.
 #include <algorithm>
@@ -26,14 +25,15 @@
 namespace orrery::kernels {
 namespace {
 
-template <class T>
-using MoeTile = GemmTile<T, T, false, false, 2, 1, 256, 1, true, false, persistent_ring(2)>;
-constexpr int kBoxA = 64, kBoxB = 128;  // rows of a copy: a tile has two of each, or one of A where its rows end before
+template <class T, bool kPingPong>
+using MoeTile = GemmTile<T, T, false, false, 2, kPingPong ? 2 : 1, kPingPong ? 128 : 256, 1, !kPingPong, false, persistent_ring(2)>;
+constexpr int kBoxA = 64;  // rows of a copy of A: a tile has two, or one where its rows end before
 
-template <class T>
-struct MoeShared : PersistentShared<MoeTile<T>> {
-  TaskSlot slot;
-  __device__ __forceinline__ explicit MoeShared(uint32_t raw) : PersistentShared<MoeTile<T>>(raw), slot((this->turn + 15) / 16 * 16) {}
+template <class Tile>
+struct MoeShared : PersistentShared<Tile> {
+  TaskSlots slots;
+  __device__ __forceinline__ explicit MoeShared(uint32_t raw) : PersistentShared<Tile>(raw), slots{this->turn + 16} {}
+  static_assert(Tile::kStages * 16 + 16 + TaskSlots::kBytes <= 512);
 };
 
 /// Fills stages of `bytes` for all of K: copy(stage, barrier, step).
@@ -49,17 +49,16 @@ __device__ __forceinline__ void fill_stages(const Ring<Tile>& ring, Position<Til
   }
 }
 
-template <class T>
-__device__ __forceinline__ void produce_rows(const MoeParams& p, const MoeShared<T>& shared) {
-  using Tile = MoeTile<T>;
+template <class Tile>
+__device__ __forceinline__ void produce_rows(const MoeParams& p, const MoeShared<Tile>& shared) {
   Position<Tile::kStages> pos(0);
-  for (uint32_t turn = 0;; turn++) {
-    const Task t = shared.slot.read(turn & 1);
+  for (uint32_t n = 0;; n++) {
+    const Task t = shared.slots.read(n);
     if (t.kind == Task::kNone) return;
     if (t.kind == Task::kCombine) continue;
     const GemmParams& g = t.kind == Task::kFirst ? p.first : p.second;
     if (t.kind == Task::kSecond) {
-      ptx::await_count(p.counters + MoeCounters::kReady + t.ready, p.first.tiles_n * kMoeConsumerWarps);
+      ptx::await_count(p.counters + MoeCounters::kReady + t.ready, p.first.tiles_n * Tile::kConsumerWarps);
       ptx::fence_proxy_async_global();
     }
     const bool both = t.row0 + kBoxA < t.end;
@@ -70,37 +69,31 @@ __device__ __forceinline__ void produce_rows(const MoeParams& p, const MoeShared
   }
 }
 
-template <class T, bool kGated>
-__device__ __forceinline__ void produce_weights(const MoeParams& p, const MoeShared<T>& shared) {
-  using Tile = MoeTile<T>;
+template <class Tile, bool kGated>
+__device__ __forceinline__ void produce_weights(const MoeParams& p, const MoeShared<Tile>& shared) {
   Position<Tile::kStages> pos(0);
-  for (uint32_t turn = 0;; turn++) {
-    const Task t = shared.slot.read(turn & 1);
+  for (uint32_t n = 0;; n++) {
+    const Task t = shared.slots.read(n);
     if (t.kind == Task::kNone) return;
     if (t.kind == Task::kCombine) continue;
     const bool pairs = kGated && t.kind == Task::kFirst;
     const GemmParams& g = t.kind == Task::kFirst ? p.first : p.second;
-    const int row0 = t.group * g.e.n * (1 + pairs) + t.column * kBoxB * (2 - pairs), row1 = row0 + (pairs ? g.e.n : kBoxB);
+    const int row0 = t.group * g.e.n * (1 + pairs) + t.column * (pairs ? Tile::kTileN / 2 : Tile::kTileN);
     fill_stages(shared.ring, pos, g.k_steps, Tile::kBytesB, [&](int stage, uint32_t full, int step) {
-      ptx::tma_load_2d(shared.ring.b(stage), &g.b, full, step * Tile::kSlabK, row0, ptx::kEvictNormal);
-      ptx::tma_load_2d(shared.ring.b(stage) + kBoxB * 128, &g.b, full, step * Tile::kSlabK, row1, ptx::kEvictNormal);
+      ptx::tma_load_2d(shared.ring.b(stage), &g.b, full, step * Tile::kSlabK, row0, g.hint_b);
+      if (pairs) ptx::tma_load_2d(shared.ring.b(stage) + Tile::kBytesB / 2, &g.b, full, step * Tile::kSlabK, row0 + g.e.n, g.hint_b);
     });
   }
 }
 
-/// What a warp has stored and not yet counted.
-struct Stored {
-  unsigned* counter = nullptr;
-  int group = 0;
-  __device__ __forceinline__ void tell() {
-    const bool one = threadIdx.x % 32 == 0;
-    if (one) ptx::bulk_wait_group<0>();
-    ptx::fence_proxy_async_global();
-    __syncwarp();
-    ptx::red_release_if(counter, 1, one && counter);
-    counter = nullptr;
-  }
-};
+/// A warp has stored its part of a tile.
+__device__ __forceinline__ void tell_stored(unsigned* counter) {
+  const bool one = threadIdx.x % 32 == 0;
+  if (one) ptx::bulk_wait_group<0>();
+  ptx::fence_proxy_async_global();
+  __syncwarp();
+  ptx::red_release_if(counter, 1, one);
+}
 
 /// Calls body with the activation as a value that is known where it is compiled.
 template <class Body>
@@ -114,59 +107,62 @@ __device__ __forceinline__ void with_activation(Activation a, Body body) {
 }
 
 /// Activates and stores a warpgroup's part of a tile of the first product.
-template <bool kGated>
-__device__ __forceinline__ void store_between(const MoeParams& p, const Task& t, float (&acc)[1][128], uint32_t staging, int group_row) {
-  constexpr int kWidth = kGated ? 128 : 256;
+template <class Tile, bool kGated>
+__device__ __forceinline__ void store_between(const MoeParams& p, const Task& t, float (&acc)[Tile::kBlocks][Tile::kTileN / 2], uint32_t staging, int row0) {
+  constexpr int kWidth = kGated ? Tile::kTileN / 2 : Tile::kTileN;
   with_activation(p.first.e.activation, [&](auto a) {
 #pragma unroll
-    for (int i = 0; i < kWidth / 2; i++) {
-      acc[0][i] = activate(acc[0][i], decltype(a)::value);
-      if constexpr (kGated) acc[0][i] *= acc[0][i + 64];
-    }
+    for (int block = 0; block < Tile::kBlocks; block++)
+#pragma unroll
+      for (int i = 0; i < kWidth / 2; i++) {
+        acc[block][i] = activate(acc[block][i], decltype(a)::value);
+        if constexpr (kGated) acc[block][i] *= acc[block][i + kWidth / 2];
+      }
   });
   if constexpr (kGated) {
-    float narrow[1][64];
+    float narrow[Tile::kBlocks][kWidth / 2];
 #pragma unroll
-    for (int i = 0; i < 64; i++) narrow[0][i] = acc[0][i];
-    store_tile<1, kWidth, false, true>(p.first, narrow, staging, t.row0 + group_row, t.column * kWidth, t.end);
+    for (int block = 0; block < Tile::kBlocks; block++)
+#pragma unroll
+      for (int i = 0; i < kWidth / 2; i++) narrow[block][i] = acc[block][i];
+    store_tile<Tile::kBlocks, kWidth, false, true>(p.first, narrow, staging, row0, t.column * kWidth, t.end);
   } else {
-    store_tile<1, kWidth, false, true>(p.first, acc, staging, t.row0 + group_row, t.column * kWidth, t.end);
+    store_tile<Tile::kBlocks, kWidth, false, true>(p.first, acc, staging, row0, t.column * kWidth, t.end);
   }
 }
 
-template <class T, bool kGated>
-__device__ __forceinline__ Task consume_products(const MoeParams& p, const MoeShared<T>& shared, uint32_t& turn) {
-  using Tile = MoeTile<T>;
-  const int group = ptx::warpgroup() - 1, group_row = group * Tile::kGroupRows;
+/// The tasks of a warpgroup in the block's list of them: every one, or every second.
+template <bool kPingPong>
+struct OwnTasks {
+  uint32_t n = kPingPong ? ptx::warpgroup() - 1 : 0;
+  __device__ __forceinline__ Task next(const TaskSlots& slots) {
+    const Task t = slots.read_by_warp(n);
+    n += kPingPong ? 2 : 1;
+    return t;
+  }
+};
+
+/// Returns the first task that is no product.
+template <class Tile, bool kPingPong, bool kGated>
+__device__ __forceinline__ Task consume_products(const MoeParams& p, const MoeShared<Tile>& shared, OwnTasks<kPingPong>& tasks) {
+  const int group = ptx::warpgroup() - 1, group_row = kPingPong ? 0 : group * Tile::kGroupRows;
   const uint32_t staging = shared.staging + (threadIdx.x / 32 - 4) * kStagingPerWarp;
   const Release release(p.first, ClusterPlace(p.first), shared.ring.empty);
-  float acc[1][Tile::kTileN / 2];
-  uint32_t count = 0;
-  Stored stored;
-  while (true) {
-    const Task t = shared.slot.read_by_warp(turn++ & 1);
-    if (t.kind > Task::kSecond || (t.kind == Task::kSecond && stored.group <= t.group)) stored.tell();
+  float acc[Tile::kBlocks][Tile::kTileN / 2];
+  for (uint32_t use = 0;; use++) {
+    const Task t = tasks.next(shared.slots);
     if (t.kind > Task::kSecond) return t;
-    const int steps = t.kind == Task::kFirst ? p.first.k_steps : p.second.k_steps;
-    if (t.row0 + group_row < t.end) {
-      multiply(release, shared.ring, count, steps, group_row, acc, [&] { stored.tell(); });
-      if (t.kind == Task::kFirst) store_between<kGated>(p, t, acc, staging, group_row);
-      else store_tile<1, Tile::kTileN, false, true>(p.second, acc, staging, t.row0 + group_row, t.column * Tile::kTileN, t.end);
-    } else {  // none of our rows
-      stored.tell();
-      Position<Tile::kStages> at(count);
-#pragma unroll 1
-      for (int i = 0; i < steps; i++, at.next()) {
-        ptx::mbarrier_wait(shared.ring.full_bar(at.stage), at.phase);
-        release(at.stage);
-      }
-    }
-    count += steps;
-    stored = {p.counters + (t.kind == Task::kFirst ? MoeCounters::kReady + t.ready : MoeCounters::kStored), t.group};
+    if constexpr (kPingPong) ptx::mbarrier_wait(shared.turn + group * 8, (use & 1) ^ (group == 0));
+    multiply(release, shared.ring, t.count, t.kind == Task::kFirst ? p.first.k_steps : p.second.k_steps, group_row, acc, [&] {
+      if (kPingPong && threadIdx.x % 32 == 0) ptx::mbarrier_arrive(shared.turn + (group ^ 1) * 8);
+    });
+    const int row0 = t.row0 + group_row;
+    if (t.kind == Task::kFirst) store_between<Tile, kGated>(p, t, acc, staging, row0);
+    else store_tile<Tile::kBlocks, Tile::kTileN, false, true>(p.second, acc, staging, row0, t.column * Tile::kTileN, t.end);
+    tell_stored(p.counters + (t.kind == Task::kFirst ? MoeCounters::kReady + t.ready : MoeCounters::kStored));
   }
 }
 
-template <class T>
 __device__ __forceinline__ void store_sums(const MoeParams& p, const float (&sum)[8], int64_t token, int column) {
   const int64_t at = token * p.out_stride + column;
   if (p.out_aligned && column + 8 <= p.second.e.n) {
@@ -216,46 +212,48 @@ __device__ __forceinline__ void combine_unit(const MoeParams& p, int unit, int e
         for (int c = 0; c < 8; c++) sum[c] = fmaf(w[j], to_float(y[j].v[c]), sum[c]);
       }
   }
-  store_sums<T>(p, sum, token, column);
+  store_sums(p, sum, token, column);
 }
 
-template <class T>
-__device__ __forceinline__ void combine(const MoeParams& p, const TaskSlot& slot, Task t, uint32_t turn) {
-  const int warp = threadIdx.x / 32 - 4;
-  bool waited = false;
-  for (; t.kind == Task::kCombine; t = slot.read_by_warp(turn++ & 1)) {
+template <class T, bool kPingPong>
+__device__ __forceinline__ void combine(const MoeParams& p, const TaskSlots& slots, Task t, OwnTasks<kPingPong>& tasks) {
+  constexpr int kWarps = kPingPong ? 4 : 8;
+  const int warp = (threadIdx.x / 32 - 4) % kWarps;
+  for (bool waited = false; t.kind == Task::kCombine; t = tasks.next(slots)) {
     if (!waited && threadIdx.x % 32 == 0) ptx::await_count(p.counters + MoeCounters::kStored, unsigned(t.ready));
     __syncwarp();
     waited = true;
 #pragma unroll 1
-    for (int unit = t.row0 + warp; unit < min(t.row0 + kUnits, p.units); unit += kMoeConsumerWarps) combine_unit<T>(p, unit, t.end);
+    for (int unit = t.row0 + warp; unit < min(t.row0 + kUnits, p.units); unit += kWarps) combine_unit<T>(p, unit, t.end);
   }
 }
 
-template <class T, bool kGated>
+template <class T, bool kPingPong, bool kGated>
 __global__ void __launch_bounds__(384, 1) moe_tasks(const __grid_constant__ MoeParams p) {
   extern __shared__ uint8_t raw[];
-  const MoeShared<T> shared(ptx::smem_address(raw));
+  using Tile = MoeTile<T, kPingPong>;
+  const MoeShared<Tile> shared(ptx::smem_address(raw));
   const auto init = [&] {
-    make_barriers<12, MoeTile<T>::kStages + 1>([&](int i) {
-      if (i == 0) shared.slot.init();
-      else shared.ring.init(p.first, i - 1);
+    make_barriers<12, Tile::kStages + 3>([&](int i) {
+      if (i < 2) shared.slots.init(i, Tile::kConsumerWarps * 32);
+      else if (i == 2) ptx::mbarrier_init(shared.turn, 4), ptx::mbarrier_init(shared.turn + 8, 4);
+      else shared.ring.init(p.first, i - 3);
     });
   };
   const auto produce = [&](int producer) {
-    if (producer == 0) produce_rows(p, shared);
-    else produce_weights<T, kGated>(p, shared);
+    if (producer == 0) produce_rows<Tile>(p, shared);
+    else produce_weights<Tile, kGated>(p, shared);
   };
   const auto consume = [&] {
-    uint32_t turn = 0;
-    const Task t = consume_products<T, kGated>(p, shared, turn);
-    combine<T>(p, shared.slot, t, turn);
+    OwnTasks<kPingPong> tasks;
+    const Task t = consume_products<Tile, kPingPong, kGated>(p, shared, tasks);
+    combine<T>(p, shared.slots, t, tasks);
   };
   const auto schedule = [&] {
-    if (ptx::elect_one()) schedule_tasks(p, shared.slot);
+    if (ptx::elect_one()) schedule_tasks(p, shared.slots, 2 * Tile::kStages);
   };
   run_warp_roles<2, 40, 232, Dependent::kWhole, true>(false, init, produce, consume, schedule);
-  leave_counters(p, shared.slot.words);
+  leave_counters(p, shared.slots.at);
 }
 
 // --- host -------------------------------------------------------------------------------------------------
@@ -272,6 +270,34 @@ struct Workspace {
   int64_t bytes() const { return kCounters + between + y; }
 };
 
+/// What is launched, and of what tiles.
+struct MoeKernel {
+  DType type;
+  bool gated;
+  GemmConfig::Schedule schedule;
+  int tile_n, task_warps;
+  void (*function)(MoeParams);
+};
+
+template <class T, bool kPingPong, bool kGated>
+MoeKernel moe_kernel(DType t) {
+  using Tile = MoeTile<T, kPingPong>;
+  return {t, kGated, kPingPong ? GemmConfig::Schedule::kPingPong : GemmConfig::Schedule::kCooperative, Tile::kTileN, Tile::kConsumerWarps, moe_tasks<T, kPingPong, kGated>};
+}
+
+const MoeKernel* find(const MoeArgs& a) {
+  using B = __nv_bfloat16;
+  static const MoeKernel all[] = {moe_kernel<B, true, true>(DType::kBF16),     moe_kernel<B, false, true>(DType::kBF16),     moe_kernel<B, true, false>(DType::kBF16),
+                                  moe_kernel<B, false, false>(DType::kBF16),   moe_kernel<__half, true, true>(DType::kF16),  moe_kernel<__half, false, true>(DType::kF16),
+                                  moe_kernel<__half, true, false>(DType::kF16), moe_kernel<__half, false, false>(DType::kF16)};
+  GemmConfig c = a.config;
+  if (c.schedule == GemmConfig::Schedule::kAuto)
+    c.schedule = a.rows / std::max(1, a.groups) >= 512 ? GemmConfig::Schedule::kCooperative : GemmConfig::Schedule::kPingPong;
+  for (const MoeKernel& k : all)
+    if (k.type == a.x.dtype && k.gated == a.gated && k.schedule == c.schedule && (c.tile_m == 0 || (c.tile_m == kMoeTileM && c.tile_n == k.tile_n))) return &k;
+  return nullptr;
+}
+
 bool nothing_routed(const MoeArgs& a) { return a.rows == 0 || a.groups == 0; }
 
 Status check_sizes(const MoeArgs& a) {
@@ -286,7 +312,7 @@ Status check_sizes(const MoeArgs& a) {
   if (a.top_k < 1 || a.top_k > 32) return bad("top_k", "must be in [1, 32]");
   const int64_t chunks = (a.hidden + kUnitColumns - 1) / kUnitColumns;
   if (a.tokens * chunks >= kMax) return bad("tokens", "must be so few that tokens * ceil(hidden / 256) is less than 2^31");
-  const int64_t columns = (a.inner + 127) / 128 + chunks;
+  const int64_t columns = (a.inner + 63) / 64 + (a.hidden + 127) / 128;
   if ((a.rows / kMoeTileM + a.groups) * columns + a.tokens * chunks / kUnits >= kMax - (1 << 20)) return bad("rows", "make more than 2^31 tasks");
   if (!known(a.activation)) return bad("activation", "is none of those there are");
   return {};
@@ -331,7 +357,7 @@ Status check(const MoeArgs& a) {
 }
 
 /// A product of rows x k with groups x n x k, whose rows of `pitch` go to `d`.
-bool encode(const MoeArgs& a, GemmParams* p, const void* from, int64_t from_pitch, int64_t k, const void* w, int64_t w_rows, int64_t w_pitch, void* d, int64_t n, int64_t pitch) {
+bool encode(const MoeArgs& a, GemmParams* p, const void* from, int64_t from_pitch, int64_t k, const void* w, int64_t w_rows, int64_t w_pitch, uint32_t w_box, void* d, int64_t n, int64_t pitch) {
   const auto type = tensor_map_type(a.x.dtype);
   const auto map = [&](CUtensorMap* to, const void* data, int64_t cols, int64_t rows, int64_t stride, uint32_t box_rows) {
     const uint64_t sizes[2] = {uint64_t(cols), uint64_t(rows)}, pitches[1] = {uint64_t(stride) * 2};
@@ -341,16 +367,18 @@ bool encode(const MoeArgs& a, GemmParams* p, const void* from, int64_t from_pitc
   p->e.d = d, p->e.d_row_stride = pitch, p->e.n = int(n);
   p->k_steps = int((k + 63) / 64);
   p->tma_store = n % 8 == 0;
-  return map(&p->a, from, k, a.rows, from_pitch, kBoxA) && map(&p->b, w, k, w_rows, w_pitch, kBoxB) && (!p->tma_store || map(&p->d, d, n, a.rows, pitch, 16));
+  return map(&p->a, from, k, a.rows, from_pitch, kBoxA) && map(&p->b, w, k, w_rows, w_pitch, w_box) && (!p->tma_store || map(&p->d, d, n, a.rows, pitch, 16));
 }
 
-bool fill(const MoeArgs& a, MoeParams* p) {
+bool fill(const MoeArgs& a, const MoeKernel& kernel, MoeParams* p) {
+  const int width = a.gated ? kernel.tile_n / 2 : kernel.tile_n;  // columns that a tile of the first product leaves
   for (GemmParams* g : {&p->first, &p->second}) {
     g->e.d_col_stride = 1, g->e.dtype = a.x.dtype, g->e.alpha = 1.f, g->e.m = int(a.rows), g->e.linear = true, g->e.activation = a.activation;
-    g->cluster_m = g->cluster_n = g->split = 1;
+    g->cluster_m = g->cluster_n = g->split = 1, g->hint_b = ptx::kEvictNormal;
     g->group_ends = a.group_ends, g->groups = nothing_routed(a) ? 0 : a.groups;
   }
-  p->first.tiles_n = int((a.inner + (a.gated ? 127 : 255)) / (a.gated ? 128 : 256)), p->second.tiles_n = int((a.hidden + 255) / 256);
+  p->first.tiles_n = int((a.inner + width - 1) / width), p->second.tiles_n = int((a.hidden + kernel.tile_n - 1) / kernel.tile_n);
+  p->task_warps = kernel.task_warps;
   const int64_t chunks = (a.hidden + kUnitColumns - 1) / kUnitColumns;
   p->counters = static_cast<unsigned*>(a.workspace);
   p->token_rows = a.token_rows, p->token_weights = a.token_weights, p->top_k = int(a.top_k);
@@ -361,14 +389,8 @@ bool fill(const MoeArgs& a, MoeParams* p) {
   char* const between = static_cast<char*>(a.workspace) + Workspace::kCounters;
   p->second.e.d = between + w.between, p->second.e.d_row_stride = w.pitch_y, p->second.e.n = int(a.hidden);
   if (nothing_routed(a)) return true;
-  return encode(a, &p->first, a.x.data, a.x.row_stride, a.hidden, a.w1, a.groups * a.inner * (a.gated ? 2 : 1), a.w1_stride, between, a.inner, w.pitch_between) &&
-         encode(a, &p->second, between, w.pitch_between, a.inner, a.w2, a.groups * a.hidden, a.w2_stride, between + w.between, a.hidden, w.pitch_y);
-}
-
-template <class T, bool kGated>
-cudaError_t launch(const MoeParams& p, int64_t blocks, cudaStream_t stream) {
-  if (cudaError_t e = cudaFuncSetAttribute(moe_tasks<T, kGated>, cudaFuncAttributeMaxDynamicSharedMemorySize, kPersistentShared)) return e;
-  return launch_overlapped(moe_tasks<T, kGated>, blocks, 384, kPersistentShared, stream, p);
+  return encode(a, &p->first, a.x.data, a.x.row_stride, a.hidden, a.w1, a.groups * a.inner * (a.gated ? 2 : 1), a.w1_stride, width, between, a.inner, w.pitch_between) &&
+         encode(a, &p->second, between, w.pitch_between, a.inner, a.w2, a.groups * a.hidden, a.w2_stride, kernel.tile_n, between + w.between, a.hidden, w.pitch_y);
 }
 
 }  // namespace
@@ -378,14 +400,16 @@ size_t moe_workspace(const MoeArgs& args) { return check_sizes(args).ok() ? size
 Status moe(const MoeArgs& a, cudaStream_t stream) {
   if (Status s = check(a); !s.ok()) return s;
   if (a.tokens == 0) return {};
+  const MoeKernel* const kernel = find(a);
+  if (!kernel) return bad("config", "names no kernel");
   MoeParams p{};
-  if (!fill(a, &p)) return {nullptr, "the driver refused a tensor map", cudaErrorUnknown};
+  if (!fill(a, *kernel, &p)) return {nullptr, "the driver refused a tensor map", cudaErrorUnknown};
   const int64_t row_tiles = p.first.groups ? a.rows / kMoeTileM + a.groups : 0;
   const int64_t blocks = std::min<int64_t>(sm_count(), row_tiles * std::max(p.first.tiles_n, p.second.tiles_n) + (p.units + kUnits - 1) / kUnits);
-  p.lag = int(3 * blocks);  // a block is at one task, has another ahead and has one not yet counted
-  const bool bf16 = a.x.dtype == DType::kBF16;
-  const auto run = bf16 ? a.gated ? launch<__nv_bfloat16, true> : launch<__nv_bfloat16, false> : a.gated ? launch<__half, true> : launch<__half, false>;
-  return launched(run(p, blocks, stream));
+  // What is between the products is left in L2 if it all stays there; otherwise a block has up to five tasks that it has taken and not yet told of.
+  p.lag = Workspace(a).between <= l2_bytes() / 2 ? INT32_MAX : int(6 * blocks);
+  if (cudaError_t e = cudaFuncSetAttribute(kernel->function, cudaFuncAttributeMaxDynamicSharedMemorySize, kPersistentShared)) return launched(e);
+  return launched(launch_overlapped(kernel->function, blocks, 384, kPersistentShared, stream, p));
 }
 
 }  // namespace orrery::kernels

@@ -10,8 +10,8 @@
 // been taken by blocks that are running, each of which is at a task that comes before: the first of all tasks that are not done can always go on. Nobody
 // need be resident for that but who has taken a task, and it does not matter which block takes which.
 //
-// One thread of a block, the scheduler, takes a task while the one before is multiplied, finds out what it is, and leaves it in a slot of shared memory, from which the
-// two producers and all consumer warps read it.
+// One thread of a block, the scheduler, takes tasks ahead of those that work, finds out what each is, and leaves it in one of two slots of shared memory, for the two consumer
+// warpgroups in turns (ping-pong) or for both; the producers read all. Threads that read arrive themselves, each of them: tools that look for races see that.
 #pragma once
 #include "group_range.cuh"
 #include "make_barriers.cuh"
@@ -23,6 +23,7 @@ struct MoeParams {
   GemmParams first, second;      // e.d of both: in the workspace; e.n: inner, hidden; e.m: rows; tiles_n, k_steps
   unsigned* counters;            // as below
   int lag;
+  int task_warps;                // consumer warps that have a task: 4, ping-pong, or all 8
   // The combination.
   const int32_t* token_rows;
   const float* token_weights;    // null: 1
@@ -42,8 +43,7 @@ struct MoeCounters {
   static constexpr int kReady = 96;  // for each tile of rows: arrivals of those that have stored their part of one of the first
   static constexpr int kWords = 1 << 18;
 };
-constexpr int kMoeTileM = 128, kUnitColumns = 256, kUnits = 32;
-constexpr int kMoeConsumerWarps = 8;
+constexpr int kMoeTileM = 128, kUnitColumns = 256, kUnits = 16;
 
 /// A tile of rows has this number: groups before have at most one tile more than their rows fill.
 __device__ __forceinline__ int row_tile_number(const GroupRange& at, int tile) { return at.begin / kMoeTileM + at.group + tile; }
@@ -52,6 +52,7 @@ struct Task {
   enum Kind { kFirst, kSecond, kCombine, kNone };
   int kind, group, row0, end;    // end: of the group's rows
   int column, ready;             // in tiles; the number of its tile of rows
+  int count = 0;                 // stages of the block's ring that tasks before have filled, as far as it matters
   // kCombine: the first unit is in row0, rows of groups end at `end`, `ready` arrivals of the second product are waited for.
 };
 
@@ -93,55 +94,52 @@ struct TaskWalk {
       return {kind, at.group, at.begin + tile * kMoeTileM, at.end, (t - first) / tiles_m, row_tile_number(at, tile)};
     }
     const int64_t unit = int64_t(t - first) * kUnits;
-    return {unit < p.units ? Task::kCombine : Task::kNone, 0, int(unit), of_second.begin, 0, second_tiles * kMoeConsumerWarps};
+    return {unit < p.units ? Task::kCombine : Task::kNone, 0, int(unit), of_second.begin, 0, second_tiles * p.task_warps};
   }
 };
 
-/// Where the scheduler leaves a task.
-struct TaskSlot {
-  static constexpr int kReaders = 2 + kMoeConsumerWarps;
-  uint32_t full, empty, words;
-  __device__ __forceinline__ explicit TaskSlot(uint32_t at) : full(at), empty(at + 8), words(at + 16) {}  // 16-byte aligned
-  __device__ __forceinline__ void init() const {
-    ptx::mbarrier_init(full, 1);
-    ptx::mbarrier_init(empty, kReaders);
+/// Where the scheduler leaves tasks: the n-th of a block in slot n % 2.
+struct TaskSlots {
+  static constexpr int kBytes = 96;
+  uint32_t at;  // 16-byte aligned
+  __device__ __forceinline__ uint32_t words(uint32_t n) const { return at + n % 2 * 32; }
+  __device__ __forceinline__ uint32_t full(uint32_t n) const { return at + 64 + n % 2 * 8; }
+  __device__ __forceinline__ uint32_t empty(uint32_t n) const { return at + 80 + n % 2 * 8; }
+  __device__ __forceinline__ void init(int slot, int consumers) const {
+    ptx::mbarrier_init(full(slot), 1);
+    ptx::mbarrier_init(empty(slot), 2 + consumers);
   }
-  __device__ __forceinline__ void leave(const Task& t) const {
-    ptx::st_shared_v4(words, t.kind, t.group, t.row0, t.end);
-    ptx::st_shared_v2(words + 16, t.column, t.ready);
-    ptx::mbarrier_arrive(full);
+  __device__ __forceinline__ void wait_empty(uint32_t n) const { ptx::mbarrier_wait(empty(n), n / 2 & 1 ^ 1); }
+  __device__ __forceinline__ void leave(uint32_t n, const Task& t) const {
+    ptx::st_shared_v4(words(n), t.kind, t.group, t.row0, t.end);
+    ptx::st_shared_v4(words(n) + 16, t.column, t.ready, t.count, 0);
+    ptx::mbarrier_arrive(full(n));
   }
-  /// By one thread; `parity`: how many were read before, modulo 2.
-  __device__ __forceinline__ Task read(uint32_t parity) const {
-    const Task t = look(parity);
-    ptx::mbarrier_arrive(empty);
-    return t;
+  __device__ __forceinline__ Task read(uint32_t n) const {
+    ptx::mbarrier_wait(full(n), n / 2 & 1);
+    const int4 v = ptx::ld_shared_v4(words(n)), w = ptx::ld_shared_v4(words(n) + 16);
+    ptx::mbarrier_arrive(empty(n));
+    return {v.x, v.y, v.z, v.w, w.x, w.y, w.z};
   }
   /// By a whole warp, which is known to have the same in all lanes then.
-  __device__ __forceinline__ Task read_by_warp(uint32_t parity) const {
-    Task t = look(parity);
-    for (int* v : {&t.kind, &t.group, &t.row0, &t.end, &t.column, &t.ready}) *v = __shfl_sync(~0u, *v, 0);
-    __syncwarp();  // all have read
-    ptx::mbarrier_arrive_if(empty, threadIdx.x % 32 == 0);
+  __device__ __forceinline__ Task read_by_warp(uint32_t n) const {
+    Task t = read(n);
+    for (int* v : {&t.kind, &t.group, &t.row0, &t.end, &t.column, &t.ready, &t.count}) *v = __shfl_sync(~0u, *v, 0);
     return t;
-  }
-
- private:
-  __device__ __forceinline__ Task look(uint32_t parity) const {
-    ptx::mbarrier_wait(full, parity);
-    const int4 v = ptx::ld_shared_v4(words);
-    return {v.x, v.y, v.z, v.w, ptx::ld_shared(words + 16), ptx::ld_shared(words + 20)};
   }
 };
 
-/// The scheduler: one thread.
-__device__ __forceinline__ void schedule_tasks(const MoeParams& p, const TaskSlot& slot) {
+/// The scheduler: one thread. `ring`: what stages are counted modulo. What says that there is nothing more is left twice, for each warpgroup.
+__device__ __forceinline__ void schedule_tasks(const MoeParams& p, const TaskSlots& slots, int ring) {
   TaskWalk walk(p);
-  for (uint32_t turn = 0;; turn++) {
-    ptx::mbarrier_wait(slot.empty, turn & 1 ^ 1);
-    const Task t = walk.seek(int(atomicAdd(p.counters + MoeCounters::kQueue, 1u)));
-    slot.leave(t);
-    if (t.kind == Task::kNone) return;
+  int count = 0;
+  for (uint32_t n = 0, over = 0; over < 2; n++) {
+    slots.wait_empty(n);
+    Task t = walk.seek(int(atomicAdd(p.counters + MoeCounters::kQueue, 1u)));
+    t.count = count;
+    slots.leave(n, t);
+    if (t.kind == Task::kNone) over++;
+    else if (t.kind != Task::kCombine) count = (count + (t.kind == Task::kFirst ? p.first.k_steps : p.second.k_steps)) % ring;
   }
 }
 

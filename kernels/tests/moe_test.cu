@@ -1,5 +1,5 @@
 // moe against float64: sizes that fill no tile, experts without rows, with one and with most of them, rows of no expert, tokens without rows, with and without a
-// gate, every activation and type of out, strides and alignments of all kinds; each twice from one workspace, and once more from one that calls of all other
+// gate, every activation and type of out, strides and alignments of all kinds, both kinds of tiles; each twice from one workspace, and once more from one that calls of all other
 // sizes have used: the same bits, and the workspace's counters left at zero.
 //
 // Bounds: products of f16 or bf16 values are exact and each tensor-core step truncates at 2^-24 of its largest term, so a sum is within (k / 8) 2^-23 of its terms'
@@ -135,18 +135,18 @@ struct Problem {
 
 constexpr size_t kCounters = 1 << 20;
 
-void run(const Case& c, const Buffer& shared) {
+void run(const Case& c, const Buffer& shared, GemmConfig::Schedule schedule) {
   const Problem problem(c);
   char what[200];
-  std::snprintf(what, sizeof what, "moe types %d %d, %lld tokens of %lld in %lld rows of %lld experts, inner %lld, activation %d, gate %d, spread %d", int(c.t), int(c.out), (long long)c.tokens, (long long)c.hidden,
-                (long long)c.rows, (long long)problem.groups, (long long)c.inner, int(c.activation), int(c.gated), c.spread);
+  std::snprintf(what, sizeof what, "moe types %d %d, %lld tokens of %lld in %lld rows of %lld experts, inner %lld, activation %d, gate %d, spread %d, schedule %d", int(c.t), int(c.out), (long long)c.tokens, (long long)c.hidden,
+                (long long)c.rows, (long long)problem.groups, (long long)c.inner, int(c.activation), int(c.gated), c.spread, int(schedule));
   const Buffer x(problem.x), w1(problem.w1), w2(problem.w2), ends(c.ends), token_rows(problem.token_rows), weights(problem.weights);
   Buffer out(size_t(((c.tokens - 1) * problem.out_pitch + c.hidden) * size_of(c.out)), size_t(c.out_offset));
   MoeArgs a;
   a.tokens = c.tokens, a.rows = c.rows, a.hidden = c.hidden, a.inner = c.inner, a.groups = int(problem.groups), a.top_k = c.top_k;
   a.group_ends = ends.as<int32_t>(), a.x = {x.data(), c.t, problem.x_pitch, 1}, a.w1 = w1.data(), a.w1_stride = problem.w1_pitch, a.w2 = w2.data(), a.w2_stride = problem.w2_pitch;
   a.activation = c.activation, a.gated = c.gated, a.token_rows = token_rows.as<int32_t>(), a.token_weights = c.weighted ? weights.as<float>() : nullptr;
-  a.out = {out.data(), c.out, problem.out_pitch, 1};
+  a.out = {out.data(), c.out, problem.out_pitch, 1}, a.config.schedule = schedule;
   const Buffer own(moe_workspace(a));
   if (own.bytes() < kCounters || own.bytes() > shared.bytes()) check::fail("%s: a workspace of %zu bytes", what, own.bytes());
   CUDA_OK(cudaMemset(own.data(), 0, kCounters));
@@ -183,6 +183,8 @@ void nothing(const Buffer& shared) {
       if (b) check::fail("moe without rows: not zero");
     out.check_guards("moe without rows");
     out.poison();
+    a.config.schedule = GemmConfig::Schedule::kSplit;
+    NAMES(moe(a, nullptr), "config");
     a.tokens = 0;
     STATUS_OK(moe(a, nullptr));
     for (unsigned char b : out.host<unsigned char>())
@@ -205,7 +207,7 @@ int main(int argc, char** argv) {
   const auto kSilu = Activation::kSilu, kGelu = Activation::kGelu, kRelu = Activation::kRelu, kNone = Activation::kNone;
   std::vector<Case> cases = {
       {B, B, ends({3, 0, 1, 9}), 13, 7, 72, 40, 2},                                  // few rows of each
-      {H, H, ends({0, 0, 70, 1, 0}), 71, 36, 136, 72, 2, kGelu},                     // more than a copy of rows, and one
+      {H, H, ends({0, 0, 70, 1, 0}), 71, 36, 136, 72, 2, kGelu},                     // more than one copy of rows, and a single row
       {B, F, ends({140, 2}), 150, 40, 64, 136, 4, kSilu, true, true, 8},             // two tiles of rows, rows of no expert, tiles of both widths in part
       {H, F, ends({1}), 1, 1, 8, 8, 1, kSilu, true, false},
       {B, B, ends({0, 0}), 9, 3, 40, 24, 3},                                         // nobody was routed
@@ -224,6 +226,7 @@ int main(int argc, char** argv) {
     for (int i = 0; i < 200; i++) many[i] = (i ? many[i - 1] : 0) + i * 7 % 13;
     cases.push_back({B, B, many, many.back(), many.back() / 8 + 1, 256, 192, 8});
     cases.push_back({H, H, ends({1500, 3, 0, 0, 900, 0, 1, 700}), 3200, 1600, 768, 512, 2});
+    cases.push_back({H, H, ends({900, 1000, 0, 1100, 1, 899, 2100, 100, 2000, 92}), 8192, 4096, 64, 2048, 2});  // more between the products than L2 is to keep
     cases.push_back({B, B, ends({2048, 2048}), 4096, 2048, 512, 1024, 2, kSilu, true, true, 0, 0, 6});
   }
   size_t most = 0;
@@ -235,6 +238,8 @@ int main(int argc, char** argv) {
   const Buffer shared(most);
   CUDA_OK(cudaMemset(shared.data(), 0, kCounters));
   nothing(shared);
-  for (const Case& c : cases) run(c, shared);
+  for (const Case& c : cases)
+    for (auto schedule : {GemmConfig::Schedule::kPingPong, GemmConfig::Schedule::kCooperative}) run(c, shared, schedule);
+  run(cases[0], shared, GemmConfig::Schedule::kAuto);
   std::printf("PASS moe: %zu cases\n", cases.size());
 }

@@ -519,6 +519,7 @@ struct MoeArgs {
   const int32_t* token_rows = nullptr; // device, tokens x top_k: the rows of each token; those outside of all groups add nothing
   const float* token_weights = nullptr;  // device, tokens x top_k; null: 1 each
   Matrix out;                          // tokens x hidden, unit stride along hidden; f16, bf16 or f32
+  GemmConfig config;                   // kCooperative 128 x 256 or kPingPong 128 x 128
   // moe_workspace(args) bytes, 256-byte aligned, of which the first 2^20 are zeroed once before their first use; not shared by calls that may run at the
   // same time. Calls of any sizes may follow each other.
   void* workspace = nullptr;
