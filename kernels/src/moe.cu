@@ -292,7 +292,7 @@ const MoeKernel* find(const MoeArgs& a) {
                                   moe_kernel<__half, true, false>(DType::kF16), moe_kernel<__half, false, false>(DType::kF16)};
   GemmConfig c = a.config;
   if (c.schedule == GemmConfig::Schedule::kAuto)
-    c.schedule = a.rows / std::max(1, a.groups) >= 512 ? GemmConfig::Schedule::kCooperative : GemmConfig::Schedule::kPingPong;
+    c.schedule = a.rows / std::max(1, a.groups) >= 2048 ? GemmConfig::Schedule::kCooperative : GemmConfig::Schedule::kPingPong;
   for (const MoeKernel& k : all)
     if (k.type == a.x.dtype && k.gated == a.gated && k.schedule == c.schedule && (c.tile_m == 0 || (c.tile_m == kMoeTileM && c.tile_n == k.tile_n))) return &k;
   return nullptr;
@@ -374,7 +374,7 @@ bool fill(const MoeArgs& a, const MoeKernel& kernel, MoeParams* p) {
   const int width = a.gated ? kernel.tile_n / 2 : kernel.tile_n;  // columns that a tile of the first product leaves
   for (GemmParams* g : {&p->first, &p->second}) {
     g->e.d_col_stride = 1, g->e.dtype = a.x.dtype, g->e.alpha = 1.f, g->e.m = int(a.rows), g->e.linear = true, g->e.activation = a.activation;
-    g->cluster_m = g->cluster_n = g->split = 1, g->hint_b = ptx::kEvictNormal;
+    g->cluster_m = g->cluster_n = g->split = 1, g->hint_b = a.rows <= 64 * int64_t(a.groups) ? ptx::kEvictFirst : ptx::kEvictNormal;  // weights that are read once
     g->group_ends = a.group_ends, g->groups = nothing_routed(a) ? 0 : a.groups;
   }
   p->first.tiles_n = int((a.inner + width - 1) / width), p->second.tiles_n = int((a.hidden + kernel.tile_n - 1) / kernel.tile_n);
@@ -406,8 +406,6 @@ Status moe(const MoeArgs& a, cudaStream_t stream) {
   if (!fill(a, *kernel, &p)) return {nullptr, "the driver refused a tensor map", cudaErrorUnknown};
   const int64_t row_tiles = p.first.groups ? a.rows / kMoeTileM + a.groups : 0;
   const int64_t blocks = std::min<int64_t>(sm_count(), row_tiles * std::max(p.first.tiles_n, p.second.tiles_n) + (p.units + kUnits - 1) / kUnits);
-  // What is between the products is left in L2 if it all stays there; otherwise a block has up to five tasks that it has taken and not yet told of.
-  p.lag = Workspace(a).between <= l2_bytes() / 2 ? INT32_MAX : int(6 * blocks);
   if (cudaError_t e = cudaFuncSetAttribute(kernel->function, cudaFuncAttributeMaxDynamicSharedMemorySize, kPersistentShared)) return launched(e);
   return launched(launch_overlapped(kernel->function, blocks, 384, kPersistentShared, stream, p));
 }

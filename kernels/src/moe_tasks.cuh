@@ -2,9 +2,10 @@
 //
 // The list, which follows from the sizes of the groups alone:
 //
-//   products     tiles of the first product, group by group, and behind them those of the second: a group's once `lag` tiles of the first product have come
-//                after its own, or all have. Within a group by columns, so that a group's weights are read by neighbours in time.
-//   combination  pieces of kUnits units of 256 columns of a token
+//   tiles of the first product, group by group, and then those of the second; within a group by columns, so that a group's weights are read by neighbours in time
+//   pieces of the sums: kUnits units of 256 columns of a token
+//
+// (The second product of a group as soon as the first of some more groups was there, for what is between them to be found in L2, gained nothing: NOTES.md.)
 //
 // Invariant: a task needs only what tasks before it in the list have left. Blocks take tasks one after the other from a word in memory, so that what is needed has
 // been taken by blocks that are running, each of which is at a task that comes before: the first of all tasks that are not done can always go on. Nobody
@@ -22,7 +23,6 @@ namespace orrery::kernels {
 struct MoeParams {
   GemmParams first, second;      // e.d of both: in the workspace; e.n: inner, hidden; e.m: rows; tiles_n, k_steps
   unsigned* counters;            // as below
-  int lag;
   int task_warps;                // consumer warps that have a task: 4, ping-pong, or all 8
   // The combination.
   const int32_t* token_rows;
@@ -56,45 +56,38 @@ struct Task {
   // kCombine: the first unit is in row0, rows of groups end at `end`, `ready` arrivals of the second product are waited for.
 };
 
-/// The list of tasks, walked forward by segments: tiles of one group of one product.
+/// The list of tasks, walked forward: by groups of one product and then of the other.
 struct TaskWalk {
   const MoeParams& p;
-  GroupRange of_first, of_second;  // the groups that come next
-  GroupRange at;                   // the segment's, its tiles of rows, the number of its first task and how many there are
-  int kind = Task::kFirst, tiles_m = 0, first = 0, count = 0;
-  int ahead = 0, second_tiles = 0; // tiles of the first product in groups after of_second's; those of the second until now
-  bool products = true;
-  __device__ __forceinline__ explicit TaskWalk(const MoeParams& params) : p(params), of_first(p.first), of_second(p.first), at(p.first) {}
+  GroupRange at;
+  int kind = Task::kFirst, tiles_m, first = 0, count;  // the group's tiles of rows, the number of its first task and how many there are
+  int second_tiles = 0, routed = 0;                    // tiles of the second product until now; rows of all groups
+  __device__ __forceinline__ explicit TaskWalk(const MoeParams& params) : p(params), at(p.first) { open(); }
 
-  __device__ __forceinline__ void open(int what, GroupRange& next, int columns) {
-    at = next, kind = what;
-    tiles_m = at.tiles(kMoeTileM), count = tiles_m * columns;
-    next.next(p.first);
+  __device__ __forceinline__ void open() {
+    tiles_m = at.group < p.first.groups ? at.tiles(kMoeTileM) : 0;
+    count = tiles_m * (kind == Task::kFirst ? p.first.tiles_n : p.second.tiles_n);
   }
-  /// The next segment of products.
-  __device__ __forceinline__ bool advance() {
-    first += count, count = 0;
-    const bool level = of_first.group == of_second.group;
-    if (of_first.group < p.first.groups && (level || ahead < p.lag)) {
-      open(Task::kFirst, of_first, p.first.tiles_n);
-      if (!level) ahead += count;
-      return true;
+  __device__ __forceinline__ void advance() {
+    first += count;
+    if (kind == Task::kSecond) second_tiles += count;
+    if (at.group < p.first.groups) at.next(p.first);
+    if (at.group >= p.first.groups) {
+      routed = at.begin;
+      kind++;
+      if (kind == Task::kSecond) at = GroupRange(p.first);
     }
-    if (level) return false;  // both at the end
-    open(Task::kSecond, of_second, p.second.tiles_n);
-    second_tiles += count;
-    if (of_second.group < of_first.group) ahead -= of_second.tiles(kMoeTileM) * p.first.tiles_n;
-    return true;
+    open();
   }
   /// Task t, no earlier than the last.
   __device__ __forceinline__ Task seek(int t) {
-    while (products && t >= first + count) products = advance();
-    if (products) {
+    while (kind <= Task::kSecond && t >= first + count) advance();
+    if (kind <= Task::kSecond) {
       const int tile = (t - first) % tiles_m;
       return {kind, at.group, at.begin + tile * kMoeTileM, at.end, (t - first) / tiles_m, row_tile_number(at, tile)};
     }
     const int64_t unit = int64_t(t - first) * kUnits;
-    return {unit < p.units ? Task::kCombine : Task::kNone, 0, int(unit), of_second.begin, 0, second_tiles * p.task_warps};
+    return {unit < p.units ? Task::kCombine : Task::kNone, 0, int(unit), routed, 0, second_tiles * p.task_warps};
   }
 };
 

@@ -455,8 +455,10 @@ void networks() {
               {"groups", NUM(g.groups), 3, {-1, 0x7fffffff}}, {"x strides", NUM(g.x.row_stride), 64, {-1, 56, 68, kHuge, kMost}}, {"w1_stride", NUM(g.w1_stride), 64, {-1, 56, 68, kHuge, kMost}}, {"w2_stride", NUM(g.w2_stride), 24, {-1, 16, 28, kHuge, kMost}},
               {"top_k", NUM(g.top_k), 2, {-1, 0, 33, kMost}}, {"out strides", NUM(g.out.row_stride), 72, {-1, 63, kHuge, kMost}}, {"activation", NUM(g.activation), 0, {4, 255}}});
     for (DType t : {DType::kF32, DType::kE4M3, DType(200)}) {
-      g.x.dtype = t, NAMES(moe(g, nullptr), "x.dtype");
-      g.x.dtype = DType::kBF16, g.out.dtype = t == DType::kF32 ? DType::kI8 : t, NAMES(moe(g, nullptr), "out.dtype");
+      g.x.dtype = t;
+      NAMES(moe(g, nullptr), "x.dtype");
+      g.x.dtype = DType::kBF16, g.out.dtype = t == DType::kF32 ? DType::kI8 : t;
+      NAMES(moe(g, nullptr), "out.dtype");
       g.out.dtype = DType::kBF16;
     }
   }

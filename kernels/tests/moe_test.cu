@@ -226,7 +226,7 @@ int main(int argc, char** argv) {
     for (int i = 0; i < 200; i++) many[i] = (i ? many[i - 1] : 0) + i * 7 % 13;
     cases.push_back({B, B, many, many.back(), many.back() / 8 + 1, 256, 192, 8});
     cases.push_back({H, H, ends({1500, 3, 0, 0, 900, 0, 1, 700}), 3200, 1600, 768, 512, 2});
-    cases.push_back({H, H, ends({900, 1000, 0, 1100, 1, 899, 2100, 100, 2000, 92}), 8192, 4096, 64, 2048, 2});  // more between the products than L2 is to keep
+    cases.push_back({H, H, ends({900, 1000, 0, 1100, 1, 899, 2100, 100, 2000, 92}), 8192, 4096, 64, 2048, 2});
     cases.push_back({B, B, ends({2048, 2048}), 4096, 2048, 512, 1024, 2, kSilu, true, true, 0, 0, 6});
   }
   size_t most = 0;
