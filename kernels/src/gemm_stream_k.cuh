@@ -184,11 +184,7 @@ __device__ __forceinline__ void part_left(unsigned* arrived) {
   }
 }
 __device__ __forceinline__ void await_parts(const unsigned* arrived, unsigned count) {
-  if (threadIdx.x == 128) {
-    unsigned seen;
-    do asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(seen) : "l"(arrived) : "memory");
-    while (seen < count);
-  }
+  if (threadIdx.x == 128) ptx::await_count(arrived, count);
   ptx::bar_sync(1, kStreamKConsumers);
 }
 

@@ -219,9 +219,7 @@ __device__ __forceinline__ void warp_left(unsigned* arrived) {
   }
 }
 __device__ __forceinline__ void await_warps(const unsigned* arrived, unsigned count) {
-  unsigned seen;
-  do asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(seen) : "l"(arrived) : "memory");
-  while (seen < count);
+  ptx::await_count(arrived, count);
   __syncwarp();
 }
 

@@ -44,11 +44,7 @@ __device__ __forceinline__ void arrive(uint32_t* arrived) {
 }
 /// And here are so many blocks' writes.
 __device__ __forceinline__ void wait_for_all(uint32_t* arrived, uint32_t target) {
-  if (threadIdx.x == 0) {
-    uint32_t seen;
-    do asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(seen) : "l"(arrived) : "memory");
-    while (seen < target);
-  }
+  if (threadIdx.x == 0) ptx::await_count(arrived, target);
   __syncthreads();
 }
 
