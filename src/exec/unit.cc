@@ -292,8 +292,9 @@ void wake(WarpContext& w, bool force) {
 
 }  // namespace
 
-/// Runs every warp that can run once. False after a fault.
+/// Runs every warp that can run once, in a random schedule for a turn of some instructions. False after a fault.
 bool Unit::pass(std::mt19937_64* random, bool& ran, bool& spinning) {
+  constexpr uint32_t kLongestTurn = 64;
   if (random) std::shuffle(order_.begin(), order_.end(), *random);
   fault_trap().code = run_.kernel.entry.get();
   fault_trap().lane = -1;
@@ -301,7 +302,7 @@ bool Unit::pass(std::mt19937_64* random, bool& ran, bool& spinning) {
     WarpContext& w = *warp;
     if (w.finished) continue;
     current_ = &w;
-    w.budget = kSpinBudget;
+    if (!random) w.budget = kSpinBudget;  // else it lasts over turns, which are too short to use it up
     if (w.fresh) {
       const bool native = w.cta->native != nullptr;
       if (start_native(run_, w)) {
@@ -316,7 +317,9 @@ bool Unit::pass(std::mt19937_64* random, bool& ran, bool& spinning) {
     wake(w, force_);
     if (!has_ready(w)) continue;
     w.stalled = w.poll_failed = false;
-    if (random) w.turn = 1 + uint32_t((*random)() % 64);
+    const uint32_t turn = random ? 1 + uint32_t((*random)() % kLongestTurn) : 0;
+    const int32_t budget = w.budget;
+    w.turn = turn;
     const Stop stop = run_warp(run_, w);
     if (stop == Stop::fault || run_.stop || (stop == Stop::spin && poll(run_))) return false;
     if (stop == Stop::done) {
@@ -324,8 +327,9 @@ bool Unit::pass(std::mt19937_64* random, bool& ran, bool& spinning) {
       unfinished_--;
       instructions_ += w.instructions;
     }
-    if (stop == Stop::spin) spinning = true;
+    if (stop == Stop::spin || (stop == Stop::preempted && w.budget < 0)) spinning = true;
     else if (!w.poll_failed) ran = true;
+    if (w.budget < 0 && (w.budget == budget && turn > kLongestTurn / 2 || w.budget < INT32_MIN / 2)) w.budget = kSpinBudget;  // it has left the loop, as far as that shows
   }
   return true;
 }
