@@ -240,16 +240,13 @@ struct Sweep {
       for (int i = 0; i < N; i++) q[c] = i ? fma(weight[i], u[c][i], q[c]) : weight[i] * u[c][i];
   }
 
-  /// The state at an end of another line, which lies as this one does.
-  static __device__ __forceinline__ void end_beside(const Params<N>& p, const double* line, bool upper, double (&q)[kVariables]) {
-    Sweep other;
-    load(line, other.u);
-    other.at_flux_point(p, upper ? N : 0, q);
-  }
-
-  /// The flux at this line's lower (or upper) end, beyond which the state is `other`.
-  __device__ __forceinline__ void end_flux(const Params<N>& p, bool upper, const double (&other)[kVariables], double (&f)[kVariables]) const {
-    double own[kVariables];
+  /// The flux between this line's lower (or upper) end and the line beside it.
+  __device__ __forceinline__ void end_flux(const Params<N>& p, bool upper, const double* beside, double (&f)[kVariables]) const {
+    int place[kVariables];
+#pragma unroll
+    for (int c = 0; c < kVariables; c++) place[c] = variable(kAxis, c) * T::kPoints;
+    double own[kVariables], other[kVariables];
+    end_of<N>(p, {beside, Place<N>::step(kAxis)}, !upper, place, other);
     at_flux_point(p, upper ? N : 0, own);
     if (upper) rusanov(own, other, p.gamma, f);
     else rusanov(other, own, p.gamma, f);
@@ -294,56 +291,30 @@ __device__ __forceinline__ void get_face(const double* faces, int at, double (&f
 template <int N>
 __device__ __forceinline__ int upper_face(int line, int which) { return Tile<N>::kLines + line * (Tile<N>::kAcross + Tile<N>::kDeep) + which; }
 
-/// Ends of lines of the elements around the tile, all asked for at once: that of the line before this thread's, in x and in y, where the tile begins there, and
-/// the one above one of the tile's upper ends, x and y together as many as the threads of a plane. Threads that need none read what others do.
+/// The fluxes of the tile's upper ends, x and y in one go: as many as the threads of a plane.
 template <int N>
-struct Around {
+__device__ __forceinline__ void upper_ends(const Params<N>& p, const Place<N>& at, const double* layer, double* faces, int z) {
   using T = Tile<N>;
-  static constexpr int kWhich = T::kAcross + T::kDeep;
+  constexpr int kWhich = T::kAcross + T::kDeep;
   static_assert(kWhich * N <= T::kPlane);
-  double before_x[kVariables], before_y[kVariables], above[kVariables];
-  int plane, line, which;  // of the upper end
-  bool needed;
-
-  __device__ bool in_x() const { return which < T::kDeep; }
-  __device__ int col(const Place<N>& at) const { return in_x() ? at.cols - 1 : min(which - T::kDeep, at.cols - 1); }
-  __device__ int row(const Place<N>& at) const { return in_x() ? min(which, at.rows - 1) : at.rows - 1; }
-  __device__ int first() const { return in_x() ? Place<N>::template first<0>(plane, line) : Place<N>::template first<1>(plane, line); }
-  __device__ Line upper(const double* element) const { return {element + first(), in_x() ? 1 : N}; }
-  __device__ void places(int (&place)[kVariables]) const {
+  const int r = threadIdx.x - at.plane * T::kPlane, line = r / kWhich, which = r % kWhich;
+  const bool in_x = which < T::kDeep;
+  if (at.plane >= N || line >= N || (in_x ? which >= at.rows : which - T::kDeep >= at.cols)) return;
+  const int axis = in_x ? 0 : 1, col = in_x ? at.cols - 1 : which - T::kDeep, row = in_x ? which : at.rows - 1;
+  const int first = in_x ? Place<N>::template first<0>(at.plane, line) : Place<N>::template first<1>(at.plane, line), step = in_x ? 1 : N;
+  int place[kVariables];
 #pragma unroll
-    for (int c = 0; c < kVariables; c++) place[c] = (in_x() ? variable(0, c) : variable(1, c)) * T::kPoints;
-  }
+  for (int c = 0; c < kVariables; c++) place[c] = (axis ? variable(1, c) : variable(0, c)) * T::kPoints;
+  double low[kVariables], high[kVariables], f[kVariables];
+  end_of<N>(p, {p.u + Place<N>::wrapped(p, at.x0 + col + in_x, at.y0 + row + !in_x, z) + first, step}, false, place, high);
+  end_of<N>(p, {layer + (row * T::kAcross + col) * T::kApart + first, step}, true, place, low);
+  rusanov(low, high, p.gamma, f);
+  put_face<N>(faces, upper_face<N>(line, which), f);
+}
 
-  __device__ __forceinline__ Around(const Params<N>& p, const Place<N>& at, int z) {
-    plane = min(at.plane, N - 1);
-    const int r = threadIdx.x - at.plane * T::kPlane, mine = min(at.line, N - 1);
-    line = min(r / kWhich, N - 1), which = r % kWhich;
-    needed = at.plane < N && r < kWhich * N && (in_x() ? which < at.rows : which - T::kDeep < at.cols);
-    int place[kVariables];
-    places(place);
-    const double* const x = p.u + Place<N>::wrapped(p, at.x0 - 1, at.y0 + min(at.row(), at.rows - 1), z) + Place<N>::template first<0>(plane, mine);
-    const double* const y = p.u + Place<N>::wrapped(p, at.x0 + min(at.col(), at.cols - 1), at.y0 - 1, z) + Place<N>::template first<1>(plane, mine);
-    end_of<N>(p, upper(p.u + Place<N>::wrapped(p, at.x0 + col(at) + in_x(), at.y0 + row(at) + !in_x(), z)), false, place, above);
-    Sweep<N, 0>::end_beside(p, x, true, before_x);
-    Sweep<N, 1>::end_beside(p, y, true, before_y);
-  }
-
-  /// The fluxes of the tile's upper ends.
-  __device__ __forceinline__ void put_upper(const Params<N>& p, const Place<N>& at, const double* layer, double* faces) const {
-    if (!needed) return;
-    int place[kVariables];
-    places(place);
-    double below[kVariables], f[kVariables];
-    end_of<N>(p, upper(layer + (row(at) * T::kAcross + col(at)) * T::kApart), true, place, below);
-    rusanov(below, above, p.gamma, f);
-    put_face<N>(faces, upper_face<N>(line, which), f);
-  }
-};
-
-/// Lines in x or in y of a layer: to `rate`, which x finds empty or with `base` in it. before: the end of the line before, where that is in no element of the tile.
+/// Lines in x or in y of a layer: to `rate`, which x finds empty or with `base` in it.
 template <int N, int kAxis>
-__device__ __forceinline__ void sweep_plane(const Params<N>& p, const Place<N>& at, const Memory<N>& m, const double* layer, double* faces, const double (&before)[kVariables], int s) {
+__device__ __forceinline__ void sweep_plane(const Params<N>& p, const Place<N>& at, const Memory<N>& m, const double* layer, double* faces, int s) {
   using T = Tile<N>;
   const int first = Place<N>::template first<kAxis>(at.plane, at.line), own = at.element * T::kApart + first, face = at.line * T::kElements + at.element;
   Sweep<N, kAxis> sweep;
@@ -351,11 +322,9 @@ __device__ __forceinline__ void sweep_plane(const Params<N>& p, const Place<N>& 
   if (at.active) {
     sweep.load(layer + own, sweep.u);
     const bool inside = kAxis == 0 ? at.col() > 0 : at.row() > 0;
-    double other[kVariables];
-    sweep.end_beside(p, layer + own - (inside ? (kAxis == 0 ? 1 : T::kAcross) * T::kApart : 0), true, other);
-#pragma unroll
-    for (int c = 0; c < kVariables; c++) other[c] = inside ? other[c] : before[c];
-    sweep.end_flux(p, false, other, low);
+    constexpr int kBefore = kAxis == 0 ? 1 : T::kAcross;  // elements of a tile
+    const double* const beside = inside ? layer + own - kBefore * T::kApart : p.u + Place<N>::wrapped(p, at.x0 + at.col() - (kAxis == 0), at.y0 + at.row() - (kAxis == 1), at.z0 + s) + first;
+    sweep.end_flux(p, false, beside, low);
     put_face<N>(faces, face, low);
   } else {
     sweep.clear(), clear(low);
@@ -427,36 +396,32 @@ __global__ void __launch_bounds__(Tile<N>::kThreads, Tile<N>::kBlocks) spectral_
   if (at.active) {
     Sweep<N, 2> sweep;
     sweep.load(m.layer(0) + own, sweep.u);
-    double other[kVariables];
-    sweep.end_beside(p, beside(at.z0 - 1), true, other);
-    sweep.end_flux(p, false, other, low);
+    sweep.end_flux(p, false, beside(at.z0 - 1), low);
   } else {
     clear(low);
   }
 #pragma unroll 1
   for (int s = 0; s < at.layers; s++) {
     const double* const layer = m.layer(s);
-    const Around<N> around(p, at, at.z0 + s);
     ptx::mbarrier_wait(m.full(s), s >> 1 & 1);
-    around.put_upper(p, at, layer, faces);
+    upper_ends<N>(p, at, layer, faces, at.z0 + s);
     if (threadIdx.x == 0 && s > 0) {  // what was in `rate` has left by now
       ptx::bulk_wait_group_read<0>();
       if (p.base) ask<N>(p, at, p.base, m.rate(), at.z0 + s, m.ready());
       else ptx::mbarrier_arrive(m.ready());
     }
-    sweep_plane<N, 0>(p, at, m, layer, faces, around.before_x, s);
+    sweep_plane<N, 0>(p, at, m, layer, faces, s);
     meet_in_plane<N>();  // y takes the places of x's faces
-    sweep_plane<N, 1>(p, at, m, layer, faces, around.before_y, s);
+    sweep_plane<N, 1>(p, at, m, layer, faces, s);
     __syncthreads();
     const bool more = s + 1 < at.layers;
     if (more) ptx::mbarrier_wait(m.full(s + 1), (s + 1) >> 1 & 1);
     if (at.active) {
       Sweep<N, 2> sweep;
       sweep.load(layer + own, sweep.u);
-      double high[kVariables], other[kVariables];
+      double high[kVariables];
       typename Sweep<N, 2>::Values rate;
-      sweep.end_beside(p, more ? m.layer(s + 1) + own : beside(at.z0 + s + 1), false, other);
-      sweep.end_flux(p, true, other, high);
+      sweep.end_flux(p, true, more ? m.layer(s + 1) + own : beside(at.z0 + s + 1), high);
       sweep.load(m.rate() + own, rate);
       sweep.differentiate(p, low, high, rate);
       sweep.store(m.rate() + own, rate);
