@@ -6,18 +6,19 @@
 // what that has to say. Neighbours are needed at the ends of lines only.
 //
 //   place           filled by                                           read by
-//   layer[s % 2]    bulk copies of elements, two layers ahead           lines in x, y, z, and ends of neighbouring lines
+//   layer(s % 2)    bulk copies of u, as soon as layer s - 2 is done    lines in x, y, z, and ends of neighbouring lines
 //   rate            bulk copies of `base`; then x adds, y adds, z adds  bulk copies to `out`
 //   faces           the Riemann flux of the lower end of each line,     lines whose upper end that is
 //                   and of the tile's upper ends
 //
-// Invariant: each face within a tile, and each between layers, is computed once and used on both sides, so that sums over the block do not change but by rounding; a face
-// between tiles is computed by both, from the same numbers in the same order.
+// Invariant: each face within a tile, and each between layers of a block, is computed once and used on both sides, so that sums over all elements do not change but by
+// rounding; a face between two blocks is computed by both, from the same numbers in the same order.
 //
 // An element begins at an even number of doubles, 2 (or, of four, 4) more than a multiple of 16: lanes that go over the elements of a tile first do not meet in banks,
 // whichever way their lines go. Threads of a plane of points (fixed z) are whole warps up to four points, and then exchange what x and y need without a barrier of the block.
 //
-// Every sum is a chain of fma, and the file is compiled with -fmad=false, so that all compilers leave the same bits.
+// Sums that matter are chains of fma, and the file is compiled with -fmad=false: left to itself ptxas would make one instruction of what else is a product and a sum where
+// it likes, and the last bits would depend on its version.
 //
 // Not here: curved or unequal elements, other boundaries than periodic ones, cleaning of the field's divergence, viscosity, gravity, rotation, limiters.
 #include <algorithm>

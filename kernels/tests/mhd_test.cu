@@ -4,10 +4,6 @@
 
 #include "check.h"
 
-#ifdef __NVCC__
-#pragma nv_diag_suppress 20208  // long double, on the host only
-#endif
-
 using namespace orrery::kernels;
 using check::Buffer;
 using Real = long double;
