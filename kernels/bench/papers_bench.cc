@@ -128,6 +128,36 @@ void trees(Bench& b) {
   }
 }
 
+/// Some two million points; a stage reads `base` as well, which has no rival.
+void spectral_differences(Bench& b) {
+  struct Size { int order; int64_t nx, ny, nz; };
+  for (const Size& s : {Size{3, 44, 42, 42}, {4, 32, 32, 32}, {5, 24, 26, 26}, {5, 24, 22, 30}}) {
+    if (!b.wants("mhd_residual")) continue;
+    const int64_t cube = int64_t(s.order) * s.order * s.order, elements = s.nx * s.ny * s.nz, points = elements * cube;
+    std::mt19937_64 random(8);
+    std::uniform_real_distribution<double> noise(-0.05, 0.05);
+    std::vector<double> host(points * 8);
+    const double state[8] = {1, 0.3, -0.2, 0.4, 2.3, 0.6, -0.5, 0.7};
+    for (int64_t i = 0; i < points * 8; i++) host[i] = state[i / cube % 8] + noise(random);
+    MhdArgs a;
+    double* const theirs = b.memory<double>(points * 8);
+    const size_t at_flux_points = size_t(elements * cube / s.order * (s.order + 1) * 8);
+    double *const values = b.memory<double>(at_flux_points), *const fluxes = b.memory<double>(at_flux_points), *const base = b.memory(host);
+    a.out = b.memory<double>(points * 8), a.u = b.memory(host), a.nx = s.nx, a.ny = s.ny, a.nz = s.nz, a.order = s.order, a.size_x = a.size_y = a.size_z = 0.1;
+    const auto ours = [&] { b.did(mhd_residual(a, b.stream())); };
+    const auto steps = [&] { bench::spectral_difference_by_steps(theirs, a.u, values, fluxes, s.order, int(s.nx), int(s.ny), int(s.nz), a.size_x, a.gamma, b.stream()); };
+    ours(), steps();
+    b.wrong("mhd_residual", farthest(b.host(a.out, points * 8), b.host(theirs, points * 8)), 1e-12);
+    const std::string size = "order " + std::to_string(s.order) + " " + std::to_string(s.nx) + "x" + std::to_string(s.ny) + "x" + std::to_string(s.nz);
+    const auto rate = [&](int arrays) { return "points/ns at " + std::to_string(points * 64 * arrays / 1000000) + " MB"; };
+    b.race("mhd_residual", size, ours, "a kernel a step", steps, double(points) * 1e-3, rate(2).c_str(), double(points));
+    a.base = base, a.base_weight = 0.75, a.u_weight = 0.25, a.rate_weight = 1e-3;
+    b.race("mhd_residual as a stage", size, ours, "", nullptr, double(points) * 1e-3, rate(3).c_str());
+    for (const double* p : {static_cast<const double*>(a.out), a.u, static_cast<const double*>(theirs), static_cast<const double*>(values), static_cast<const double*>(fluxes), static_cast<const double*>(base)})
+      BENCH_OK(cudaFree(const_cast<double*>(p)));
+  }
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -137,7 +167,7 @@ int main(int argc, char** argv) {
   cudaDeviceProp prop;
   BENCH_OK(cudaGetDeviceProperties(&prop, 0));
   std::printf("# %s; columns: name,size,ours_us,rival,rival_us,rate\n", prop.name);
-  if (!networks) log_bessel(b), spin_glasses(b), trees(b);
+  if (!networks) log_bessel(b), spin_glasses(b), trees(b), spectral_differences(b);
   if (argc > 1) bench::papers_networks(b);
   if (argc > 1 && !networks) bench::papers_moe(b);
 }

@@ -2,6 +2,7 @@
 #include "papers_peers.h"
 
 #include "../src/philox.cuh"
+#include "../src/spectral_difference.h"
 #include "../src/vectors.cuh"
 
 namespace bench {
@@ -105,6 +106,86 @@ __global__ void combine(__nv_bfloat16* out, const __nv_bfloat16* y, const int32_
   orrery::kernels::store_whole(out + i, v);
 }
 
+/// Solution points lie as mhd_residual has them, flux points as [element][variable][flux point][line].
+struct Steps {
+  double interpolate[7][6], differentiate[6][7];
+  int order, axis, n[3];
+  double gamma;
+  __device__ int lines() const { return order * order; }
+  /// Of the line's first solution point in its element and variable, and the step along it.
+  __device__ int first(int line, int& step) const {
+    const int a = line % order, b = line / order;
+    step = axis == 0 ? 1 : axis == 1 ? order : order * order;
+    return axis == 0 ? line * order : axis == 1 ? b * order * order + a : line;
+  }
+};
+
+/// Flux and fastest signal along p.axis.
+__device__ double mhd_flux(const Steps& p, const double (&u)[8], double (&f)[8]) {
+  const double* const m = u + 1;
+  const double* const b = u + 5;
+  const double inverse = 1 / u[0], v = m[p.axis] * inverse, bn = b[p.axis], b2 = b[0] * b[0] + b[1] * b[1] + b[2] * b[2];
+  const double pressure = (p.gamma - 1) * (u[4] - 0.5 * (m[0] * m[0] + m[1] * m[1] + m[2] * m[2]) * inverse - 0.5 * b2), total = pressure + 0.5 * b2;
+  f[0] = m[p.axis];
+  for (int i = 0; i < 3; i++) f[1 + i] = m[i] * v - b[i] * bn + (i == p.axis ? total : 0), f[5 + i] = v * b[i] - m[i] * inverse * bn;
+  f[4] = (u[4] + total) * v - bn * (m[0] * b[0] + m[1] * b[1] + m[2] * b[2]) * inverse;
+  const double a2 = p.gamma * pressure * inverse, sum = a2 + b2 * inverse;
+  return fabs(v) + sqrt(0.5 * (sum + sqrt(fmax(0., sum * sum - 4 * a2 * bn * bn * inverse))));
+}
+
+__global__ void values_at_flux_points(const __grid_constant__ Steps p, double* values, const double* u, int64_t points) {
+  const int64_t t = blockIdx.x * int64_t(blockDim.x) + threadIdx.x;
+  if (t >= points) return;
+  const int per = (p.order + 1) * p.lines(), at = int(t % per), j = at / p.lines();
+  const int64_t element = t / per;
+  int step;
+  const double* const from = u + element * 8 * p.order * p.lines() + p.first(at % p.lines(), step);
+  for (int c = 0; c < 8; c++) {
+    double sum = 0;
+    for (int i = 0; i < p.order; i++) sum += p.interpolate[j][i] * from[c * p.order * p.lines() + i * step];
+    values[(element * 8 + c) * per + at] = sum;
+  }
+}
+
+__global__ void fluxes_inside(const __grid_constant__ Steps p, double* fluxes, const double* values, int64_t points) {
+  const int64_t t = blockIdx.x * int64_t(blockDim.x) + threadIdx.x;
+  const int inside = (p.order - 1) * p.lines(), per = (p.order + 1) * p.lines();
+  if (t >= points) return;
+  const int64_t at = t / inside * 8 * per + p.lines() + t % inside;
+  double u[8], f[8];
+  for (int c = 0; c < 8; c++) u[c] = values[at + c * per];
+  mhd_flux(p, u, f);
+  for (int c = 0; c < 8; c++) fluxes[at + c * per] = f[c];
+}
+
+__global__ void riemann_fluxes(const __grid_constant__ Steps p, double* fluxes, const double* values, int64_t points) {
+  const int64_t t = blockIdx.x * int64_t(blockDim.x) + threadIdx.x;
+  if (t >= points) return;
+  const int per = (p.order + 1) * p.lines(), line = int(t % p.lines());
+  const int64_t element = t / p.lines(), apart = p.axis == 0 ? 1 : p.axis == 1 ? p.n[0] : int64_t(p.n[0]) * p.n[1];
+  const int64_t before = element / apart % p.n[p.axis] ? element - apart : element + apart * (p.n[p.axis] - 1);
+  const int64_t upper = before * 8 * per + p.order * p.lines() + line, lower = element * 8 * per + line;
+  double a[8], b[8], f[8], g[8];
+  for (int c = 0; c < 8; c++) a[c] = values[upper + c * per], b[c] = values[lower + c * per];
+  const double x = mhd_flux(p, a, f), y = mhd_flux(p, b, g), s = fmax(x, y);
+  for (int c = 0; c < 8; c++) fluxes[upper + c * per] = fluxes[lower + c * per] = 0.5 * (f[c] + g[c]) - 0.5 * s * (b[c] - a[c]);
+}
+
+__global__ void derivatives(const __grid_constant__ Steps p, double* out, const double* fluxes, int64_t points) {
+  const int64_t t = blockIdx.x * int64_t(blockDim.x) + threadIdx.x;
+  if (t >= points) return;
+  const int per = (p.order + 1) * p.lines(), at = int(t % (p.order * p.lines())), i = at / p.lines(), line = at % p.lines();
+  const int64_t element = t / (p.order * p.lines());
+  int step;
+  const int first = p.first(line, step);
+  for (int c = 0; c < 8; c++) {
+    double sum = 0;
+    for (int j = 0; j <= p.order; j++) sum += p.differentiate[i][j] * fluxes[(element * 8 + c) * per + j * p.lines() + line];
+    double& to = out[(element * 8 + c) * p.order * p.lines() + first + i * step];
+    to = p.axis ? to - sum : -sum;
+  }
+}
+
 unsigned blocks(int64_t n) { return unsigned((n + 255) / 256); }
 
 }  // namespace
@@ -120,6 +201,20 @@ void histograms_in_memory(float* sums, uint32_t* counts, const uint8_t* bins, co
 }
 void splits_by_threads(double* gain, int32_t* bin, const float* sums, const uint32_t* counts, int nodes, int features, int bin_count, int outputs, double l2, cudaStream_t stream) {
   split_by_thread<<<blocks(int64_t(nodes) * features), 256, 0, stream>>>(gain, bin, sums, counts, nodes * features, bin_count, outputs, l2);
+}
+void spectral_difference_by_steps(double* out, const double* u, double* values, double* fluxes, int order, int nx, int ny, int nz, double size, double gamma, cudaStream_t stream) {
+  const orrery::kernels::SpectralDifference method(order);
+  Steps p{};
+  p.order = order, p.n[0] = nx, p.n[1] = ny, p.n[2] = nz, p.gamma = gamma;
+  for (int j = 0; j <= order; j++)
+    for (int i = 0; i < order; i++) p.interpolate[j][i] = method.interpolate[j][i], p.differentiate[i][j] = 2 / size * method.differentiate[i][j];
+  const int64_t lines = int64_t(nx) * ny * nz * order * order;
+  for (p.axis = 0; p.axis < 3; p.axis++) {
+    values_at_flux_points<<<blocks(lines * (order + 1)), 256, 0, stream>>>(p, values, u, lines * (order + 1));
+    fluxes_inside<<<blocks(lines * (order - 1)), 256, 0, stream>>>(p, fluxes, values, lines * (order - 1));
+    riemann_fluxes<<<blocks(lines), 256, 0, stream>>>(p, fluxes, values, lines);
+    derivatives<<<blocks(lines * order), 256, 0, stream>>>(p, out, fluxes, lines * order);
+  }
 }
 
 void gate_rows(void* out, const void* in, int64_t rows, int64_t inner, cudaStream_t stream) {

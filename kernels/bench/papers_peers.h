@@ -24,4 +24,8 @@ void gate_rows(void* out, const void* in, int64_t rows, int64_t inner, cudaStrea
 /// out[t] = the sum over k of weights[t][k] * y[token_rows[t][k]]. bf16, hidden a multiple of 8.
 void combine_rows(void* out, const void* y, const int32_t* token_rows, const float* weights, int64_t tokens, int64_t top_k, int64_t hidden, cudaStream_t stream);
 
+/// What mhd_residual does for cubes of elements of one size, by kernels for each step, through memory: values at flux points, their fluxes, Riemann fluxes, derivatives; a
+/// thread a point. values and fluxes: room for points * (order + 1) / order * 8 doubles each; the axes come one after the other, each adding to out.
+void spectral_difference_by_steps(double* out, const double* u, double* values, double* fluxes, int order, int nx, int ny, int nz, double size, double gamma, cudaStream_t stream);
+
 }  // namespace bench

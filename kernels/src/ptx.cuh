@@ -87,6 +87,10 @@ __device__ __forceinline__ void bulk_send(uint32_t dst, uint32_t src, uint32_t b
                "r"(src), "r"(bytes), "r"(bar)
                : "memory");
 }
+/// Copies `bytes` of shared memory to `dst` (both 16-byte aligned); of the thread's open bulk group.
+__device__ __forceinline__ void bulk_store(void* dst, uint32_t src, uint32_t bytes) {
+  asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;" ::"l"(dst), "r"(src), "r"(bytes) : "memory");
+}
 /// Adds `bytes` of f32 in shared memory to those at `dst` (both 16-byte aligned), element by element.
 __device__ __forceinline__ void bulk_add_f32(float* dst, uint32_t src, uint32_t bytes) {
   asm volatile("cp.reduce.async.bulk.global.shared::cta.bulk_group.add.f32 [%0], [%1], %2;" ::"l"(dst), "r"(src), "r"(bytes) : "memory");

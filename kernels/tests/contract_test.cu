@@ -439,6 +439,21 @@ void networks() {
               {"dtype", NUM(g.dtype), int64_t(DType::kBF16), {int64_t(DType::kE4M3), int64_t(DType::kI8), 200}}});
   }
   {
+    MhdArgs g;
+    constexpr int64_t kBytes = 3 * 2 * 2 * 8 * 27 * 8;
+    contract("mhd_residual", CALL(mhd_residual(g, nullptr)), {{"out", SET(g.out), 16, kBytes, W}, {"u", SET(g.u), 16, kBytes, R}, {"base", SET(g.base), 16, kBytes, IN}},
+             {{"nx", NUM(g.nx), 3, bad, "nz"}, {"ny", NUM(g.ny), 2, bad, "nz"}, {"nz", NUM(g.nz), 2, {-1, int64_t(1) << 28, kHuge, kMost}}, {"order", NUM(g.order), 3, {-1, 0, 1, 7, 3 + 65536}},
+              {"size_x", NUM(g.size_x), 1, {-1, 0}}, {"size_y", NUM(g.size_y), 1, {-1, 0}}, {"size_z", NUM(g.size_z), 1, {-1, 0}}, {"gamma", NUM(g.gamma), 2, {-1, 0, 1}}});
+    const struct { const char* name; double* p; } all[] = {{"size_x", &g.size_x}, {"size_y", &g.size_y}, {"size_z", &g.size_z}, {"gamma", &g.gamma}, {"base_weight", &g.base_weight}, {"u_weight", &g.u_weight}, {"rate_weight", &g.rate_weight}};
+    for (const auto& x : all)
+      for (double fault : {double(NAN), double(INFINITY)}) {
+        const double good = *x.p;
+        *x.p = fault;
+        NAMES(mhd_residual(g, nullptr), x.name);
+        *x.p = good;
+      }
+  }
+  {
     GroupedConvArgs g;
     contract("conv_grouped", CALL(conv_grouped(g, nullptr)), {{"out", SET(g.out), 16, 2 * 5 * 9 * 16 * 2, W}, {"x", SET(g.x), 16, 2 * 5 * 9 * 16 * 2, R}, {"w", SET(g.w), 4, 16 * 9 * 4 * 2, R}, {"bias", SET(g.bias), 4, 64, N}},
              {{"images", NUM(g.images), 2, bad}, {"height", NUM(g.height), 5, bad}, {"width", NUM(g.width), 9, bad}, {"channels", NUM(g.channels), 16, {-8, 12, 20, kHuge, kMost}}, {"group", NUM(g.group), 4, {-1, 0, 3, 128}},

@@ -528,4 +528,23 @@ struct MoeArgs {
 size_t moe_workspace(const MoeArgs& args);
 Status moe(const MoeArgs& args, cudaStream_t stream);
 
+/// One step of ideal magnetohydrodynamics by the spectral-difference method, which is what CHORUS++ runs for the Sun, on a block of nx x ny x nz equal
+/// rectangular elements that closes in on itself: out = base_weight base + u_weight u + rate_weight L(u), where L(u) is the time derivative of u. So one call is a
+/// stage of a Runge-Kutta scheme. Lowest storage: {u1 = u + dt L(u)}, {u2 = 3/4 u + 1/4 u1 + dt/4 L(u1)}, {u = 1/3 u + 2/3 u2 + 2/3 dt L(u2)}, where out is base in the last.
+/// Each of these is [element z][y][x][variable][point z][y][x]: eight variables (density, momentum x, y, z, total energy, magnetic field x, y, z, in units
+/// without 4 pi) at order^3 points, the Chebyshev-Gauss ones -cos((2 s + 1) pi / (2 order)) of [-1, 1] along each axis. Fluxes are taken at the roots of the Legendre
+/// polynomial of degree order - 1, and at both ends by Rusanov's (local Lax-Friedrichs) solver with the fast magnetosonic speed. Density and pressure
+/// must be positive at flux points: else results are any. Nothing is done about the divergence of the magnetic field, nor are shocks limited.
+/// (Sun, Wang, Liu: High-order multidomain spectral difference method, Commun. Comput. Phys. 2, 2007.)
+struct MhdArgs {
+  double* out = nullptr;                        // 16-byte aligned, as u and base; may be base
+  const double *u = nullptr, *base = nullptr;   // base may be null: it counts as zero
+  int64_t nx = 0, ny = 0, nz = 0;               // elements
+  int order = 0;                                // points of an element in each direction: 2 to 6
+  double size_x = 0, size_y = 0, size_z = 0;    // of an element
+  double gamma = 5. / 3;                        // ratio of specific heats, above 1
+  double base_weight = 0, u_weight = 0, rate_weight = 1;  // 0, 0, 1: the time derivative
+};
+Status mhd_residual(const MhdArgs& args, cudaStream_t stream);
+
 }  // namespace orrery::kernels
