@@ -9,7 +9,7 @@
 //   quad pair 1 | quad pair 3        needs of a row takes two shuffles
 //
 // What m8n8k4 leaves of a product is not what it takes as an operand, unlike that of later GPUs: weights go from scores to products with values through shared memory,
-// 16 rows of a warp's own. Sums, maxima and outputs stay in registers; outputs have the rows that scores have. Every product is held to double precision afterwards.
+// 16 rows of a warp's own. Sums, maxima and outputs stay in registers; outputs have the rows that scores have. Some sixty rows are held to double precision afterwards.
 #include <cuda_fp16.h>
 
 #include <algorithm>
