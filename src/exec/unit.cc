@@ -327,7 +327,7 @@ bool Unit::pass(std::mt19937_64* random, bool& ran, bool& spinning) {
       unfinished_--;
       instructions_ += w.instructions;
     }
-    if (stop == Stop::spin || (stop == Stop::preempted && w.budget < 0)) spinning = true;
+    if (stop == Stop::spin || (stop == Stop::preempted && w.budget < 0 && w.budget != budget)) spinning = true;
     else if (!w.poll_failed) ran = true;
     if (w.budget < 0 && (w.budget == budget && turn > kLongestTurn / 2 || w.budget < INT32_MIN / 2)) w.budget = kSpinBudget;  // it has left the loop, as far as that shows
   }
