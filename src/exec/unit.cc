@@ -277,13 +277,16 @@ bool has_ready(const WarpContext& w) {
   return false;
 }
 
+/// Has the mbarrier that a group waits for entered another phase?
+bool has_passed(const WarpContext& w, const Group& g) { return g.wait_word && mbarrier::phase(w.cta->cluster->mbarriers->peek(g.wait_word)) != g.wait_phase; }
+
 /// Wakes groups whose mbarrier has entered another phase; with `force` also the others, which then tell the program
 /// that their time is up. Groups that wait for their warpgroup are woken by it.
 void wake(WarpContext& w, bool force) {
   for (uint32_t i = 0; i < w.n_groups; i++) {
     Group& g = w.groups[i];
     if (g.state != GroupState::waiting || !g.wait_word) continue;
-    const bool passed = mbarrier::phase(w.cta->cluster->mbarriers->peek(g.wait_word)) != g.wait_phase;
+    const bool passed = has_passed(w, g);
     if (!force && !passed) continue;
     g.state = GroupState::ready;
     g.polled = !passed;  // the interpreter looks again and answers the program; compiled code would only wait once more
@@ -327,7 +330,7 @@ bool Unit::pass(std::mt19937_64* random, bool& ran, bool& spinning) {
       unfinished_--;
       instructions_ += w.instructions;
     }
-    if (stop == Stop::spin || (stop == Stop::preempted && w.budget < 0 && w.budget != budget)) spinning = true;
+    if (stop == Stop::spin || (stop == Stop::preempted && w.budget < 0)) spinning = true;
     else if (!w.poll_failed) ran = true;
     if (w.budget < 0 && (w.budget == budget && turn > kLongestTurn / 2 || w.budget < INT32_MIN / 2)) w.budget = kSpinBudget;  // it has left the loop, as far as that shows
   }
@@ -395,9 +398,12 @@ Unit::Progress Unit::advance(std::mt19937_64* random) {
 }
 
 bool Unit::some_ready() const {
+  const auto will_wake = [](const WarpContext& w) {  // at its next turn
+    return std::any_of(w.groups, w.groups + w.n_groups, [&](const Group& g) { return g.state == GroupState::waiting && has_passed(w, g); });
+  };
   for (const auto& b : blocks_)
     for (const WarpContext& w : b->warps)
-      if (!w.finished && has_ready(w)) return true;
+      if (!w.finished && (has_ready(w) || will_wake(w))) return true;
   return false;
 }
 

@@ -12,7 +12,7 @@ namespace orrery::timing {
 /// The compare-and-swap instructions on global memory that a loop makes again and again on the same address.
 std::set<uint32_t> swap_loops_of(const lower::Program& program);
 /// The additions to a word of global memory by whose answer one thread finds the next piece of work for all: the loop hands it on by a barrier
-/// or a shuffle.
+/// (of shared memory, too) or a shuffle.
 std::set<uint32_t> work_loops_of(const lower::Program& program);
 /// The additions to a word of global memory, in no loop, that answer: by them blocks find out which of them comes last.
 std::set<uint32_t> arrivals_of(const lower::Program& program);

@@ -101,6 +101,33 @@ TEST(Contention, BlocksShareTheWorkThatACounterGivesOut) {
   EXPECT_NEAR(many.cycles, one.cycles / 16, 0.1 * one.cycles / 16);
 }
 
+/// The same where a warp takes the numbers, from a word whose address it asks for each time, and hands them on through a slot and two barriers of shared memory.
+TEST(Contention, BlocksShareTheWorkThatAWarpHandsOn) {
+  TestMachine m;
+  const uint64_t counter = m.allocate(4096);
+  const auto predicted = [&](uint32_t blocks) {
+    std::memset(reinterpret_cast<void*>(counter), 0, 4);
+    return m.predicted(TestKernel(R"(
+      mov.u32 %r1, %tid.x; mov.u32 %r2, s; mov.u32 %r9, 0; setp.ne.u32 %p1, %r1, 0; @%p1 bra A;
+      mbarrier.init.shared::cta.b64 [%r2+16], 1; mbarrier.init.shared::cta.b64 [%r2+24], 1;
+      A: bar.sync 0; setp.eq.u32 %p1, %r1, 32; @%p1 bra W; setp.ne.u32 %p1, %r1, 0; @%p1 bra E; mov.u32 %r8, 1;
+      T: mbarrier.try_wait.parity.shared::cta.b64 %p2, [%r2+24], %r8; @!%p2 bra T; xor.b32 %r8, %r8, 1;
+      ld.param.u64 %d1, [p0]; cvta.to.global.u64 %d2, %d1; atom.global.add.u32 %r3, [%d2], 1; st.shared.u32 [%r2], %r3;
+      mbarrier.arrive.shared::cta.b64 _, [%r2+16]; setp.lt.u32 %p3, %r3, 64; @%p3 bra T; bra E;
+      W: mbarrier.try_wait.parity.shared::cta.b64 %p2, [%r2+16], %r9; @!%p2 bra W; xor.b32 %r9, %r9, 1;
+      ld.shared.u32 %r4, [%r2]; mbarrier.arrive.shared::cta.b64 _, [%r2+24]; setp.ge.u32 %p2, %r4, 64; @%p2 bra E; mov.u32 %r5, 0;
+      C: mad.lo.u32 %r6, %r6, %r6, %r5; mad.lo.u32 %r6, %r6, %r6, %r4; add.u32 %r5, %r5, 1; setp.lt.u32 %p3, %r5, 2000; @%p3 bra C;
+      ld.param.u64 %d3, [p0]; cvta.to.global.u64 %d4, %d3; st.global.u32 [%d4+64], %r6; bra W;
+      E: ret;)",
+                                  {counter}, {blocks}, {64}, ".shared .align 8 .b8 s[32];"));
+  };
+  const Prediction one = predicted(1);
+  if (one.method != "machine code") GTEST_SKIP() << "no ptxas";
+  const double many = predicted(16).cycles;
+  EXPECT_GT(many, 0.95 * one.cycles / 16);
+  EXPECT_LT(many, 1.55 * one.cycles / 16) << "who takes a number ahead may have one or two more than others";
+}
+
 /// One of 300 blocks, none of those that are looked at first, has all the work.
 TEST(Contention, ARareBlockThatRunsLongIsFound) {
   TestMachine m;
