@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <map>
+#include <vector>
 
 #include "lower/flow.h"
 
@@ -16,40 +17,45 @@ bool counts(const ptx::Instr& in) {
 
 bool is_global(const ptx::Instr& in) { return !(in.form.n_spaces && in.form.space() == isa::Space::shared); }
 
-/// The instructions of a loop that write each register.
-using Writers = std::map<uint32_t, std::vector<uint32_t>>;
-
-/// Does a register have the same value in each turn of a loop? One that is made there from what is the same, parameters among it, has it too.
-/// asked: those whose answer waits for this one's; what follows from itself is another in each turn.
-bool stays(const lower::Program& program, const Writers& writers, uint32_t reg, std::set<uint32_t> asked = {}) {
-  const auto own = writers.find(reg);
-  if (own == writers.end()) return true;
-  if (own->second.size() > 1 || !asked.insert(reg).second) return false;
-  const ptx::Instr& in = program.code[own->second[0]];
-  const isa::Op op = in.form.op;
-  bool same = op == isa::Op::cvta || op == isa::Op::mov || op == isa::Op::add || (op == isa::Op::ld && in.form.space() == isa::Space::param);
-  lower::for_registers(in, [](uint32_t) {}, [&](uint32_t r) { same = same && stays(program, writers, r, asked); });
-  return same;
+/// The registers that a loop, whose instructions these are, may give another value in each turn: all that it writes but what it makes once, from parameters
+/// and from what is the same.
+std::set<uint32_t> varying_in(const lower::Program& program, const std::vector<uint32_t>& loop) {
+  std::map<uint32_t, uint32_t> writers;  // how many, by register
+  std::set<uint32_t> varying;
+  for (uint32_t i : loop) lower::for_registers(program.code[i], [&](uint32_t r) { writers[r]++, varying.insert(r); }, [](uint32_t) {});
+  for (size_t before = 0; before != varying.size();) {  // what follows from itself stays among them
+    before = varying.size();
+    for (uint32_t i : loop) {
+      const ptx::Instr& in = program.code[i];
+      const isa::Op op = in.form.op;
+      bool same = in.guard.reg == ptx::kNoReg && (op == isa::Op::cvta || op == isa::Op::mov || op == isa::Op::add || (op == isa::Op::ld && in.form.space() == isa::Space::param));
+      lower::for_registers(in, [](uint32_t) {}, [&](uint32_t r) { same = same && !varying.count(r); });
+      if (same) lower::for_registers(in, [&](uint32_t r) { if (writers[r] == 1) varying.erase(r); }, [](uint32_t) {});
+    }
+  }
+  return varying;
 }
 
 /// Atomic operations on global memory that a loop makes on the same address in each turn; which of all of them, and the loop, by its header.
 template <class F>
 std::set<uint32_t> on_one_word(const lower::Program& program, F wanted) {
-  const auto loop_of = [&](uint32_t i) { return program.blocks[program.block_of[i]].loop_header; };
-  std::map<uint32_t, Writers> written;  // by loop
-  std::set<uint32_t> found;
+  std::map<uint32_t, std::vector<uint32_t>> loops;  // their instructions, by header
+  std::map<uint32_t, std::set<uint32_t>> found;
   for (uint32_t i = 0; i < program.code.size(); i++) {
     const ptx::Instr& in = program.code[i];
-    if (loop_of(i) == lower::kNone) continue;
-    lower::for_registers(in, [&](uint32_t r) { written[loop_of(i)][r].push_back(i); }, [](uint32_t) {});
-    if (in.form.op == isa::Op::atom && is_global(in) && wanted(in, loop_of(i))) found.insert(i);
+    const uint32_t loop = program.blocks[program.block_of[i]].loop_header;
+    if (loop == lower::kNone) continue;
+    loops[loop].push_back(i);
+    if (in.form.op == isa::Op::atom && is_global(in) && wanted(in, loop)) found[loop].insert(i);
   }
-  std::erase_if(found, [&](uint32_t i) {  // another word in each turn: a table is searched
-    return std::any_of(program.code[i].ops.begin(), program.code[i].ops.end(), [&](const ptx::Operand& o) {
-      return o.kind == ptx::OperandKind::address && o.base == ptx::BaseKind::reg && !stays(program, written[loop_of(i)], o.id);
-    });
-  });
-  return found;
+  std::set<uint32_t> out;
+  for (const auto& [loop, atoms] : found) {
+    const std::set<uint32_t> varying = varying_in(program, loops[loop]);
+    const auto elsewhere = [&](const ptx::Operand& o) { return o.kind == ptx::OperandKind::address && o.base == ptx::BaseKind::reg && varying.count(o.id); };  // a table is searched
+    for (uint32_t i : atoms)
+      if (const auto& ops = program.code[i].ops; std::none_of(ops.begin(), ops.end(), elsewhere)) out.insert(i);
+  }
+  return out;
 }
 
 }  // namespace

@@ -32,6 +32,11 @@ TEST(SwapLoops, AreThoseThatWantOneWord) {
   EXPECT_EQ(found(kAdd), 1u);
   EXPECT_EQ(found(kMost), 1u);
   EXPECT_EQ(found(kTable), 0u);
+  const auto asked = [&](const char* guard) {
+    return found((std::string("ld.param.u64 %d5, [p0]; setp.eq.u64 %p2, %d5, 0;\nA: ld.param.u64 %d1, [p0]; ") + guard + "add.u64 %d2, %d1, 64; atom.global.cas.b32 %r4, [%d2], 0, 1; setp.ne.u32 %p1, %r4, 0; @%p1 bra A; ret;").c_str());
+  };
+  EXPECT_EQ(asked(""), 1u) << "an address that is made anew from a parameter";
+  EXPECT_EQ(asked("@%p2 "), 0u) << "and one that is made or not";
 }
 
 TEST(Contention, WhoComesWhileAnotherChangesAWordTriesAgain) {
